@@ -1,0 +1,129 @@
+"""The PGJOBS setting: one dict, read into one frozen dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PgJobsSettings:
+    """The PGJOBS setting, validated.
+
+    Raises:
+        ImproperlyConfigured: a value has the wrong type or makes no sense.
+    """
+
+    #: Database alias that holds the tables.
+    database: str = "default"
+    #: Queue of jobs whose declaration names none.
+    default_queue: str = "default"
+    #: Executions of a job before it is dead, unless its declaration says otherwise.
+    default_max_attempts: int = 3
+    #: Share of a tenant without a row in ``tenant_config``.
+    default_quota_weight: int = 10
+    #: Ceiling of the first retry's delay.
+    backoff_base: timedelta = timedelta(seconds=2)
+    #: Highest ceiling of a retry's delay.
+    backoff_cap: timedelta = timedelta(minutes=10)
+    #: Bytes of a job's encoded arguments, and of its result.
+    max_payload_bytes: int = 64 * 1024
+    #: Jobs a worker runs at a time.
+    concurrency: int = 10
+    #: Most jobs taken by one claim.
+    claim_batch_size: int = 100
+    #: How long an attempt is believed alive without a renewal.
+    lease_duration: timedelta = timedelta(minutes=5)
+    #: Between two renewals; at most a third of the lease.
+    heartbeat_interval: timedelta = timedelta(seconds=30)
+    #: Longest wait of an idle worker between two looks at the queue.
+    poll_interval: timedelta = timedelta(seconds=1)
+    #: How long a worker told to stop lets running jobs go on.
+    shutdown_timeout: timedelta = timedelta(seconds=30)
+    #: Between two runs of the reaper.
+    reaper_interval: timedelta = timedelta(seconds=10)
+    #: How long finished jobs and attempts are kept; None for ever.
+    history_retention: timedelta | None = timedelta(days=90)
+    #: Days of history partitions made ahead.
+    partitions_ahead: int = 7
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_positive(self)
+        if self.heartbeat_interval * 3 > self.lease_duration:
+            raise ImproperlyConfigured(
+                f"PGJOBS['HEARTBEAT_INTERVAL'] ({self.heartbeat_interval}) must be at most a third "
+                f"of PGJOBS['LEASE_DURATION'] ({self.lease_duration}), so that two renewals may be "
+                "missed before a lease expires."
+            )
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> PgJobsSettings:
+        """Return the settings of ``mapping``, whose keys are the fields in upper case.
+
+        Raises:
+            ImproperlyConfigured: a key does not exist, or a value is wrong.
+        """
+        if not isinstance(mapping, Mapping):
+            raise ImproperlyConfigured(f"PGJOBS must be a dict, not {mapping!r}.")
+        known = {field.name.upper(): field.name for field in dataclasses.fields(cls)}
+        for key in mapping:
+            if key not in known:
+                raise ImproperlyConfigured(f"Unknown PGJOBS key {key!r}.{_guess(key, known)}")
+        return cls(**{known[key]: value for key, value in mapping.items()})
+
+
+@cache
+def get_settings() -> PgJobsSettings:
+    """Return the project's settings. Read on first use and again when PGJOBS changes.
+
+    Raises:
+        ImproperlyConfigured: PGJOBS has an unknown key or a wrong value.
+    """
+    return PgJobsSettings.from_mapping(getattr(settings, "PGJOBS", {}))
+
+
+def _guess(key: object, known: Mapping[str, str]) -> str:
+    matches = difflib.get_close_matches(str(key).upper(), known, n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else f" Known: {', '.join(sorted(known))}."
+
+
+def _check_types(values: PgJobsSettings) -> None:
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name)
+        expected = type(field.default) if field.default is not None else timedelta
+        if value is None and "None" in str(field.type):
+            continue
+        if not isinstance(value, expected) or isinstance(value, bool) is not (expected is bool):
+            raise ImproperlyConfigured(
+                f"PGJOBS[{field.name.upper()!r}] must be a {expected.__name__}, not {value!r}."
+            )
+
+
+def _check_positive(values: PgJobsSettings) -> None:
+    zero_allowed = {"shutdown_timeout", "history_retention", "backoff_base"}
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name)
+        if not isinstance(value, (int, timedelta)) or isinstance(value, bool):
+            continue
+        zero = type(value)(0)
+        if value < zero or (value == zero and field.name not in zero_allowed):
+            raise ImproperlyConfigured(
+                f"PGJOBS[{field.name.upper()!r}] must be greater than zero, but is {value!r}."
+            )
+
+
+def _forget(*, setting: str, **kwargs: Any) -> None:
+    if setting == "PGJOBS":
+        get_settings.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_pgjobs.conf")

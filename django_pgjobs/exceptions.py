@@ -1,0 +1,135 @@
+"""What django-pgjobs raises.
+
+::
+
+    PgJobsError                        do not raise directly
+    ├── DeclarationError               while jobs.py files are imported
+    │   ├── DuplicateJobName
+    │   └── InvalidHandler
+    ├── EnqueueError                   in the producer; nothing was written
+    │   ├── UnknownJob
+    │   ├── InvalidOption
+    │   ├── InvalidPayload
+    │   └── PayloadTooLarge
+    ├── AttemptError                   inside a worker
+    │   ├── LeaseLost
+    │   ├── UndecodablePayload
+    │   └── JobTimeout
+    └── OperationError                 to an administrator
+        ├── PermissionRequired
+        └── JobNotFound
+
+Mistakes in settings are Django's ``ImproperlyConfigured``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class PgJobsError(Exception):
+    """Base of every error of django-pgjobs. Do not raise directly."""
+
+
+class DeclarationError(PgJobsError):
+    """A job was declared wrongly. Raised while ``jobs.py`` files are imported."""
+
+
+class DuplicateJobName(DeclarationError):
+    """Two functions were declared under one job name."""
+
+
+class InvalidHandler(DeclarationError):
+    """A function cannot be a handler, or an option of ``@job`` makes no sense."""
+
+
+class EnqueueError(PgJobsError):
+    """A job was not enqueued. Nothing was written; the caller's transaction is usable."""
+
+
+class UnknownJob(EnqueueError):
+    """No job of that name is registered in this process."""
+
+
+class InvalidOption(EnqueueError):
+    """An option of ``using`` does not exist or its value makes no sense."""
+
+
+class InvalidPayload(EnqueueError):
+    """The arguments do not fit the handler, or cannot be stored exactly.
+
+    Attributes:
+        argument: path of the offending value, such as ``order["lines"][3]``, or None.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
+class PayloadTooLarge(InvalidPayload):
+    """The encoded arguments exceed the limit.
+
+    Attributes:
+        size: bytes of the encoded arguments.
+        limit: bytes allowed.
+    """
+
+    def __init__(self, message: str, *, size: int, limit: int) -> None:
+        super().__init__(message)
+        self.size = size
+        self.limit = limit
+
+
+class AttemptError(PgJobsError):
+    """Something about one attempt went wrong inside a worker."""
+
+
+class LeaseLost(AttemptError):
+    """The lease of this attempt was lost: its outcome was refused.
+
+    Attributes:
+        job_id: the job.
+        fence_token: the token that is no longer valid.
+    """
+
+    def __init__(self, message: str, *, job_id: int, fence_token: int) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.fence_token = fence_token
+
+
+class UndecodablePayload(AttemptError):
+    """The stored payload cannot be turned back into arguments."""
+
+
+class JobTimeout(AttemptError):
+    """The attempt ran longer than the job's ``timeout``.
+
+    Attributes:
+        limit: the timeout.
+    """
+
+    def __init__(self, message: str, *, limit: timedelta) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class OperationError(PgJobsError):
+    """An administrator's action was refused. Nothing was changed."""
+
+
+class PermissionRequired(OperationError):
+    """The user lacks the permission of the action.
+
+    Attributes:
+        permission: the missing permission, such as ``django_pgjobs.cancel_job``.
+    """
+
+    def __init__(self, message: str, *, permission: str) -> None:
+        super().__init__(message)
+        self.permission = permission
+
+
+class JobNotFound(OperationError):
+    """There is no such job, or it is not in a state the action applies to."""

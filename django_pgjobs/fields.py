@@ -1,0 +1,28 @@
+"""Fields of the types that the migrations make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from .states import JobStatus
+
+
+class JobStatusField(models.CharField):
+    """A field of the enum ``job_status``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("max_length", 9)
+        kwargs.setdefault("choices", JobStatus.choices)
+        super().__init__(*args, **kwargs)
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "job_status"
+
+    def deconstruct(self) -> tuple[str, str, list[Any], dict[str, Any]]:
+        name, path, args, kwargs = super().deconstruct()
+        kwargs.pop("choices", None)
+        kwargs.pop("max_length", None)
+        return name, path, args, kwargs

@@ -1,0 +1,281 @@
+-- 0001_initial: the tables of django-pgjobs.
+--
+-- A job is one row of jobs_active from the moment its enqueue transaction
+-- commits until it has reached a final status. Then the same statement that
+-- deletes it from jobs_active inserts it into jobs_completed, so that a job is
+-- always in exactly one of the two.
+--
+--     scheduled ─┐                 ┌─> completed
+--     failed ────┼─> pending ─> running ─> dead         (jobs_completed)
+--     retryable ─┘      ^          │ └─> cancelled
+--     blocked ──────────┘          └─> failed, retryable (back to waiting)
+--
+-- Who writes what: producers insert into jobs_active; a claim makes pending
+-- rows running; only the owner of an attempt (id, fence_token, locked_by and
+-- status = 'running') or the reaper may end it; maintenance stages waiting rows
+-- whose time has come. Whoever ends an attempt without success writes its row of
+-- job_attempts in the same statement; the row of jobs_completed is the record of
+-- an attempt that succeeded.
+--
+-- Names are not qualified: the tables go to the first schema of the search_path.
+-- Locks: creates only, none on existing tables.
+
+CREATE TYPE job_status AS ENUM (
+    'scheduled',  -- waiting: its time has not come
+    'failed',     -- waiting: the last attempt failed, backing off
+    'retryable',  -- waiting: given back by its worker, no attempt spent
+    'blocked',    -- waiting: for another job, a group or a slot
+    'pending',    -- may be claimed now
+    'running',    -- owned by a worker under a lease
+    'completed',  -- final: succeeded
+    'dead',       -- final: will not run again by itself
+    'cancelled'   -- final: ended on request, or expired
+);
+
+-- One sequence of ids for jobs_active and jobs_completed: an id is never reused.
+CREATE SEQUENCE jobs_id AS bigint NO CYCLE CACHE 1;
+
+-- High bits of every fence token. CACHE 1: a cached sequence is not monotonic
+-- between sessions.
+CREATE SEQUENCE jobs_fence AS bigint NO CYCLE CACHE 1;
+
+-- The live epochs of the claim index: jobs_epoch_low.last_value up to
+-- jobs_epoch.last_value, nearly always the same number. Sequences, because
+-- reading one is not subject to a snapshot and writes no row version. They are
+-- moved with setval only: nextval logs ahead and would jump after a crash.
+CREATE SEQUENCE jobs_epoch AS bigint NO CYCLE CACHE 1;
+CREATE SEQUENCE jobs_epoch_low AS bigint NO CYCLE CACHE 1;
+SELECT setval('jobs_epoch', 1), setval('jobs_epoch_low', 1);
+
+CREATE TABLE jobs_active (
+    id                bigint      NOT NULL DEFAULT nextval('jobs_id'),
+    tenant_id         bigint      NOT NULL DEFAULT 0,
+    epoch             bigint      NOT NULL,
+    fence_token       bigint,
+    created_at        timestamptz NOT NULL,
+    scheduled_at      timestamptz NOT NULL,
+    expires_at        timestamptz,
+    started_at        timestamptz,
+    locked_at         timestamptz,
+    lease_expires     timestamptz,
+    status            job_status  NOT NULL,
+    attempt           integer     NOT NULL DEFAULT 0,
+    max_attempts      integer     NOT NULL DEFAULT 3,
+    claims            integer     NOT NULL DEFAULT 0,
+    generation        integer     NOT NULL DEFAULT 0,
+    priority          smallint    NOT NULL DEFAULT 0,
+    payload_version   smallint    NOT NULL DEFAULT 1,
+    cancel_requested  boolean     NOT NULL DEFAULT false,
+    job_name          text        NOT NULL,
+    queue_name        text        NOT NULL DEFAULT 'default',
+    locked_by         text,
+    idempotency_key   text,
+    group_key         text,
+    payload           jsonb       NOT NULL DEFAULT '{}',
+    meta              jsonb,
+
+    CONSTRAINT jobs_active_pkey PRIMARY KEY (id),
+    -- A final row belongs to jobs_completed.
+    CONSTRAINT jobs_active_status CHECK (status < 'completed'),
+    -- A lease if and only if running.
+    CONSTRAINT jobs_active_lease CHECK (
+        CASE WHEN status = 'running'
+            THEN num_nulls(fence_token, locked_by, locked_at, lease_expires) = 0
+            ELSE num_nonnulls(fence_token, locked_by, locked_at, lease_expires) = 0
+        END
+    ),
+    -- A row that is not running has an attempt left, so a claim can always
+    -- count one and no single row can fail a whole batch.
+    CONSTRAINT jobs_active_attempt CHECK (
+        attempt >= 0 AND attempt <= max_attempts - (status <> 'running')::integer
+    ),
+    CONSTRAINT jobs_active_max_attempts CHECK (max_attempts BETWEEN 1 AND 10000),
+    CONSTRAINT jobs_active_claims CHECK (claims >= attempt AND generation >= 0),
+    CONSTRAINT jobs_active_cancel CHECK (NOT cancel_requested OR status = 'running'),
+    CONSTRAINT jobs_active_names CHECK (
+        octet_length(job_name) BETWEEN 1 AND 255
+        AND octet_length(queue_name) BETWEEN 1 AND 63
+        AND octet_length(idempotency_key) BETWEEN 1 AND 255
+        AND octet_length(group_key) BETWEEN 1 AND 255
+    )
+) WITH (
+    -- Room on each page for the renewal of leases, which touches no indexed
+    -- column and so can stay on the page (a HOT update).
+    fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.0,
+    autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 20000
+);
+ALTER SEQUENCE jobs_id OWNED BY NONE;
+
+-- The claim walks this index: one epoch, one queue, tenant by tenant.
+CREATE INDEX jobs_active_claim ON jobs_active
+    (epoch, queue_name, tenant_id, priority DESC, scheduled_at, id)
+    WHERE status = 'pending';
+
+-- Counts of what a tenant has running, and the reaper. lease_expires is left
+-- out on purpose: a renewal then updates no index.
+CREATE INDEX jobs_active_running ON jobs_active
+    (epoch, tenant_id, queue_name)
+    WHERE status = 'running';
+
+-- The stager: which waiting job is due next.
+CREATE INDEX jobs_active_waiting ON jobs_active (scheduled_at)
+    WHERE status IN ('scheduled', 'failed', 'retryable');
+
+CREATE INDEX jobs_active_expiry ON jobs_active (expires_at)
+    WHERE expires_at IS NOT NULL;
+
+-- Unique while the job is unfinished.
+CREATE UNIQUE INDEX jobs_active_idempotency ON jobs_active
+    (tenant_id, job_name, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE jobs_completed (
+    id                bigint      NOT NULL,
+    tenant_id         bigint      NOT NULL,
+    fence_token       bigint,
+    created_at        timestamptz NOT NULL,
+    scheduled_at      timestamptz NOT NULL,
+    expires_at        timestamptz,
+    started_at        timestamptz,
+    locked_at         timestamptz,
+    completed_at      timestamptz NOT NULL,
+    status            job_status  NOT NULL,
+    attempt           integer     NOT NULL,
+    max_attempts      integer     NOT NULL,
+    claims            integer     NOT NULL,
+    generation        integer     NOT NULL,
+    priority          smallint    NOT NULL,
+    payload_version   smallint    NOT NULL,
+    job_name          text        NOT NULL,
+    queue_name        text        NOT NULL,
+    locked_by         text,
+    idempotency_key   text,
+    group_key         text,
+    error_class       text,
+    error_message     text,
+    payload           jsonb       NOT NULL,
+    result            jsonb,
+    meta              jsonb,
+
+    CONSTRAINT jobs_completed_pkey PRIMARY KEY (id, completed_at),
+    CONSTRAINT jobs_completed_status CHECK (status >= 'completed')
+) PARTITION BY RANGE (completed_at);
+
+-- What people filter history by; each ends in id, the order of the lists.
+CREATE INDEX jobs_completed_job ON jobs_completed (job_name, id);
+CREATE INDEX jobs_completed_queue ON jobs_completed (queue_name, id);
+CREATE INDEX jobs_completed_tenant ON jobs_completed (tenant_id, id) WHERE tenant_id <> 0;
+CREATE INDEX jobs_completed_unsuccessful ON jobs_completed (status, id) WHERE status > 'completed';
+
+-- A net: a completion can never fail for want of a partition. Empty in health.
+CREATE TABLE jobs_completed_default PARTITION OF jobs_completed DEFAULT;
+
+CREATE TABLE job_attempts (
+    job_id         bigint      NOT NULL,
+    tenant_id      bigint      NOT NULL,
+    fence_token    bigint      NOT NULL,
+    started_at     timestamptz NOT NULL,
+    finished_at    timestamptz NOT NULL,
+    claim          integer     NOT NULL,
+    generation     integer     NOT NULL,
+    attempt        integer     NOT NULL,
+    job_name       text        NOT NULL,
+    queue_name     text        NOT NULL,
+    worker_id      text        NOT NULL,
+    outcome        text        NOT NULL,
+    error_class    text,
+    error_message  text,
+    traceback      text,
+    fingerprint    text,
+
+    CONSTRAINT job_attempts_pkey PRIMARY KEY (job_id, claim, finished_at),
+    CONSTRAINT job_attempts_outcome CHECK (
+        outcome IN ('failed', 'timeout', 'lost', 'snoozed', 'released', 'cancelled')
+    )
+) PARTITION BY RANGE (finished_at);
+
+CREATE INDEX job_attempts_fingerprint ON job_attempts (fingerprint, finished_at)
+    WHERE fingerprint IS NOT NULL;
+
+CREATE TABLE job_attempts_default PARTITION OF job_attempts DEFAULT;
+
+CREATE TABLE queue_config (
+    queue_name  text        NOT NULL,
+    paused      boolean     NOT NULL DEFAULT false,
+    paused_at   timestamptz,
+    paused_by   text        NOT NULL DEFAULT '',
+
+    CONSTRAINT queue_config_pkey PRIMARY KEY (queue_name),
+    CONSTRAINT queue_config_paused CHECK (paused = (paused_at IS NOT NULL))
+);
+
+CREATE TABLE tenant_config (
+    tenant_id               bigint   NOT NULL,
+    max_concurrent_jobs     integer,
+    max_enqueue_per_minute  integer,
+    quota_weight            integer  NOT NULL DEFAULT 10,
+    priority_boost          smallint NOT NULL DEFAULT 0,
+
+    CONSTRAINT tenant_config_pkey PRIMARY KEY (tenant_id),
+    CONSTRAINT tenant_config_max_concurrent_jobs CHECK (max_concurrent_jobs >= 0),
+    CONSTRAINT tenant_config_max_enqueue_per_minute CHECK (max_enqueue_per_minute >= 0),
+    CONSTRAINT tenant_config_quota_weight CHECK (quota_weight BETWEEN 1 AND 1000)
+);
+
+CREATE TABLE cron_schedules (
+    id               bigint      GENERATED BY DEFAULT AS IDENTITY,
+    name             text        NOT NULL,
+    job_name         text        NOT NULL,
+    cron_expression  text        NOT NULL,
+    timezone         text        NOT NULL DEFAULT 'UTC',
+    tenant_id        bigint      NOT NULL DEFAULT 0,
+    queue_name       text        NOT NULL DEFAULT '',
+    payload          jsonb       NOT NULL DEFAULT '{}',
+    enabled          boolean     NOT NULL DEFAULT true,
+    last_run_at      timestamptz,
+    next_run_at      timestamptz,
+    created_at       timestamptz NOT NULL DEFAULT now(),
+
+    CONSTRAINT cron_schedules_pkey PRIMARY KEY (id),
+    CONSTRAINT cron_schedules_name UNIQUE (name)
+);
+
+-- A slot fires at most once, for good, whatever became of its job.
+CREATE TABLE cron_runs (
+    schedule_id  bigint      NOT NULL,
+    slot_at      timestamptz NOT NULL,
+    job_id       bigint      NOT NULL,
+
+    CONSTRAINT cron_runs_pkey PRIMARY KEY (schedule_id, slot_at)
+);
+
+-- Presence of worker processes: derived, so it need not survive a crash.
+CREATE UNLOGGED TABLE job_workers (
+    worker_id     text        NOT NULL,
+    hostname      text        NOT NULL,
+    pid           integer     NOT NULL,
+    queues        text[]      NOT NULL,
+    concurrency   integer     NOT NULL,
+    running       integer     NOT NULL DEFAULT 0,
+    started_at    timestamptz NOT NULL,
+    heartbeat_at  timestamptz NOT NULL,
+    idle_since    timestamptz,
+
+    CONSTRAINT job_workers_pkey PRIMARY KEY (worker_id)
+) WITH (fillfactor = 50);
+
+-- Which maintenance process leads. A row and not a session lock, so that it also
+-- works behind a pooler in transaction mode.
+CREATE UNLOGGED TABLE maintenance_leader (
+    name        text        NOT NULL,
+    leader_id   text        NOT NULL,
+    expires_at  timestamptz NOT NULL,
+
+    CONSTRAINT maintenance_leader_pkey PRIMARY KEY (name)
+);

@@ -1,0 +1,125 @@
+-- claim_jobs_of_tenant: start an attempt on up to `limit` pending jobs of one tenant in one queue.
+--
+-- queue      text
+-- tenant_id  bigint    the only tenant that had work when claim_jobs looked last
+-- worker_id  text
+-- limit      int       at least 1
+-- lease      interval
+-- now        timestamptz  null for the server's clock; only tests pass a value
+--
+-- What claim_jobs does when it sees one tenant, without the walk and the counts. A
+-- tenant with a cap is never served here.
+--
+-- Returns a row for each claimed job, in no order, or one row with a null id; each with
+-- `is_alone`: no other tenant has pending jobs in the queue.
+-- Locks   jobs_active rows, SKIP LOCKED, until commit.
+-- Index   jobs_active_claim
+WITH live AS MATERIALIZED (
+    SELECT epochs.epoch,
+        newest.last_value AS newest
+    FROM jobs_epoch_low AS oldest,
+        jobs_epoch AS newest,
+        generate_series(oldest.last_value, newest.last_value) AS epochs (epoch)
+    WHERE NOT EXISTS (
+        SELECT FROM queue_config
+        WHERE queue_config.queue_name = %(queue)s::text
+            AND queue_config.paused
+    )
+        AND NOT EXISTS (
+            SELECT FROM tenant_config
+            WHERE tenant_config.tenant_id = %(tenant_id)s::bigint
+                AND tenant_config.max_concurrent_jobs IS NOT NULL
+        )
+),
+summary AS MATERIALIZED (
+    SELECT NOT EXISTS (
+        SELECT FROM live
+        CROSS JOIN LATERAL (
+            (
+                SELECT jobs_active.tenant_id
+                FROM jobs_active
+                WHERE jobs_active.epoch = live.epoch
+                    AND jobs_active.queue_name = %(queue)s::text
+                    AND jobs_active.status = 'pending'
+                    AND jobs_active.tenant_id < %(tenant_id)s::bigint
+                ORDER BY jobs_active.tenant_id
+                LIMIT 1
+            )
+            UNION ALL
+            (
+                SELECT jobs_active.tenant_id
+                FROM jobs_active
+                WHERE jobs_active.epoch = live.epoch
+                    AND jobs_active.queue_name = %(queue)s::text
+                    AND jobs_active.status = 'pending'
+                    AND jobs_active.tenant_id > %(tenant_id)s::bigint
+                ORDER BY jobs_active.tenant_id
+                LIMIT 1
+            )
+        ) AS other
+    ) AND EXISTS (SELECT FROM live) AS is_alone
+),
+picked AS MATERIALIZED (
+    SELECT job.ctid
+    FROM live
+    CROSS JOIN LATERAL (
+        SELECT jobs_active.ctid
+        FROM jobs_active
+        WHERE jobs_active.epoch = live.epoch
+            AND jobs_active.queue_name = %(queue)s::text
+            AND jobs_active.tenant_id = %(tenant_id)s::bigint
+            AND jobs_active.status = 'pending'
+            AND (
+                jobs_active.expires_at IS NULL
+                OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
+            )
+        ORDER BY jobs_active.priority DESC, jobs_active.scheduled_at, jobs_active.id
+        LIMIT %(limit)s::integer
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT %(limit)s::integer
+),
+claimed AS (
+    UPDATE jobs_active
+    SET status = 'running',
+        epoch = (SELECT max(live.newest) FROM live),
+        attempt = jobs_active.attempt + 1,
+        claims = jobs_active.claims + 1,
+        locked_by = %(worker_id)s::text,
+        locked_at = coalesce(%(now)s::timestamptz, clock_timestamp()),
+        started_at = coalesce(jobs_active.started_at, %(now)s::timestamptz, clock_timestamp()),
+        lease_expires = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval,
+        fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
+    FROM picked
+    WHERE jobs_active.ctid = picked.ctid
+        AND jobs_active.status = 'pending'
+    RETURNING jobs_active.id,
+        jobs_active.job_name,
+        jobs_active.tenant_id,
+        jobs_active.queue_name,
+        jobs_active.priority,
+        jobs_active.scheduled_at,
+        jobs_active.fence_token,
+        jobs_active.attempt,
+        jobs_active.max_attempts,
+        jobs_active.claims,
+        jobs_active.payload::text AS payload,
+        jobs_active.payload_version,
+        jobs_active.meta::text AS meta
+)
+SELECT claimed.id,
+    claimed.job_name,
+    claimed.tenant_id,
+    claimed.queue_name,
+    claimed.priority,
+    claimed.scheduled_at,
+    claimed.fence_token,
+    claimed.attempt,
+    claimed.max_attempts,
+    claimed.claims,
+    claimed.payload,
+    claimed.payload_version,
+    claimed.meta,
+    summary.is_alone
+FROM summary
+LEFT JOIN claimed ON true

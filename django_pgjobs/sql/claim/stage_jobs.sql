@@ -1,0 +1,45 @@
+-- stage_jobs: make up to `limit` waiting jobs pending whose time has come.
+--
+-- limit  int          at least 1
+-- now    timestamptz  null for the server's clock; only tests pass a value
+--
+-- Safe to run in any number of processes at once.
+--
+-- Returns one row: `staged` (how many) and `next_due` (until the next waiting job is due, at least
+-- zero; null when none waits). While rows due are left, next_due is zero.
+-- Locks   jobs_active rows, SKIP LOCKED, until commit.
+-- Index   jobs_active_waiting
+WITH due AS MATERIALIZED (
+    SELECT jobs_active.ctid
+    FROM jobs_active
+    WHERE jobs_active.status IN ('scheduled', 'failed', 'retryable')
+        AND jobs_active.scheduled_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+    ORDER BY jobs_active.scheduled_at
+    LIMIT %(limit)s::integer
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+staged AS (
+    UPDATE jobs_active
+    SET status = 'pending',
+        epoch = (SELECT jobs_epoch.last_value FROM jobs_epoch)
+    FROM due
+    WHERE jobs_active.ctid = due.ctid
+        AND jobs_active.status IN ('scheduled', 'failed', 'retryable')
+    RETURNING jobs_active.id
+)
+SELECT counted.staged,
+    CASE
+        WHEN counted.staged = %(limit)s::integer THEN interval '0'
+        ELSE greatest(
+            interval '0',
+            (
+                SELECT jobs_active.scheduled_at
+                FROM jobs_active
+                WHERE jobs_active.status IN ('scheduled', 'failed', 'retryable')
+                    AND jobs_active.scheduled_at > coalesce(%(now)s::timestamptz, statement_timestamp())
+                ORDER BY jobs_active.scheduled_at
+                LIMIT 1
+            ) - coalesce(%(now)s::timestamptz, clock_timestamp())
+        )
+    END AS next_due
+FROM (SELECT count(*)::integer AS staged FROM staged) AS counted

@@ -1,0 +1,27 @@
+-- resolve_attempts: what became of attempts whose outcome could not be written.
+--
+-- ids           bigint[]
+-- fence_tokens  bigint[]  of the same length
+--
+-- An outcome is refused for one of two reasons: it had been written before and the
+-- answer got lost on the way, or the lease was lost and somebody else ended the attempt.
+--
+-- Returns `id` and `is_recorded` for each: true when this very attempt's own ending is on
+-- record, false when it was lost.
+-- Index   jobs_completed_pkey, job_attempts_pkey, in every partition
+SELECT given.id,
+    EXISTS (
+        SELECT FROM jobs_completed
+        WHERE jobs_completed.id = given.id
+            AND jobs_completed.fence_token = given.fence_token
+            AND jobs_completed.status = 'completed'
+    ) OR EXISTS (
+        SELECT FROM job_attempts
+        WHERE job_attempts.job_id = given.id
+            AND job_attempts.fence_token = given.fence_token
+            AND job_attempts.outcome <> 'lost'
+    ) AS is_recorded
+FROM unnest(
+    %(ids)s::bigint[],
+    %(fence_tokens)s::bigint[]
+) AS given (id, fence_token)

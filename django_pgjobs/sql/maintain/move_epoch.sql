@@ -1,0 +1,9 @@
+-- move_epoch: begin a new epoch of the claim index.
+--
+-- From now on new pending rows take it; claims look at the old one too, until nothing is
+-- left there and raise_epoch_low is run. setval, because nextval logs ahead and would
+-- jump after a crash.
+--
+-- Returns the new `epoch`.
+SELECT setval('jobs_epoch', jobs_epoch.last_value + 1) AS epoch
+FROM jobs_epoch

@@ -1,0 +1,33 @@
+-- read_epochs: what decides whether the claim index should move to a new epoch.
+--
+-- Returns one row: `epoch`, `epoch_low`, `claims` (a number that grows by one with each claim),
+-- `next_xid` and `oldest_xid` (of the xmin horizon that keeps vacuum from removing dead rows:
+-- backends, prepared transactions, replication slots and standbys).
+SELECT jobs_epoch.last_value AS epoch,
+    jobs_epoch_low.last_value AS epoch_low,
+    jobs_fence.last_value AS claims,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_xid,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint - (
+        SELECT coalesce(max(horizon.age), 0)
+        FROM (
+            SELECT age(pg_stat_activity.backend_xmin) AS age
+            FROM pg_stat_activity
+            WHERE pg_stat_activity.backend_xmin IS NOT NULL
+                AND pg_stat_activity.pid <> pg_backend_pid()
+                AND pg_stat_activity.datname IS NOT DISTINCT FROM current_database()
+            UNION ALL
+            SELECT age(pg_prepared_xacts.transaction)
+            FROM pg_prepared_xacts
+            UNION ALL
+            SELECT age(pg_replication_slots.xmin)
+            FROM pg_replication_slots
+            WHERE pg_replication_slots.xmin IS NOT NULL
+            UNION ALL
+            SELECT age(pg_stat_replication.backend_xmin)
+            FROM pg_stat_replication
+            WHERE pg_stat_replication.backend_xmin IS NOT NULL
+        ) AS horizon
+    ) AS oldest_xid
+FROM jobs_epoch,
+    jobs_epoch_low,
+    jobs_fence

@@ -1,0 +1,196 @@
+-- reap_leases: end up to `limit` attempts whose lease has expired, and send their jobs on.
+--
+-- limit         int          at least 1
+-- backoff_base  interval     see end_attempts
+-- backoff_cap   interval     see end_attempts
+-- now           timestamptz  null for the server's clock; only tests pass a value
+--
+--     cancel was requested    -> cancelled  (history)
+--     the last attempt        -> dead       (history)
+--     otherwise               -> failed, to run again at once after the first loss and
+--                                with backoff after further ones
+--
+-- Everything it needs is on the row: it works in a process that lacks the handlers. A lease
+-- renewed meanwhile is seen under the row's lock and left alone. Each attempt gets its
+-- row of job_attempts, outcome lost, in this statement.
+--
+-- Returns a row for each reaped attempt: `id`, `job_name`, `queue_name`, `worker_id`,
+-- `attempt` and `status` (the job's new one).
+-- Locks   jobs_active rows, SKIP LOCKED, until commit.
+-- Index   jobs_active_running
+WITH expired AS MATERIALIZED (
+    SELECT jobs_active.id,
+        jobs_active.tenant_id,
+        jobs_active.fence_token,
+        jobs_active.locked_by,
+        jobs_active.locked_at,
+        jobs_active.attempt,
+        jobs_active.claims,
+        jobs_active.generation,
+        jobs_active.job_name,
+        jobs_active.queue_name,
+        coalesce(%(now)s::timestamptz, clock_timestamp()) AS finished_at,
+        CASE
+            WHEN jobs_active.cancel_requested THEN 'cancelled'
+            WHEN jobs_active.attempt >= jobs_active.max_attempts THEN 'dead'
+            ELSE 'failed'
+        END::job_status AS status
+    FROM jobs_active
+    WHERE jobs_active.status = 'running'
+        AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.lease_expires < coalesce(%(now)s::timestamptz, statement_timestamp())
+    LIMIT %(limit)s::integer
+    FOR UPDATE SKIP LOCKED
+),
+recorded AS (
+    INSERT INTO job_attempts (
+        job_id,
+        tenant_id,
+        fence_token,
+        started_at,
+        finished_at,
+        claim,
+        generation,
+        attempt,
+        job_name,
+        queue_name,
+        worker_id,
+        outcome,
+        error_class,
+        error_message
+    )
+    SELECT expired.id,
+        expired.tenant_id,
+        expired.fence_token,
+        expired.locked_at,
+        expired.finished_at,
+        expired.claims,
+        expired.generation,
+        expired.attempt,
+        expired.job_name,
+        expired.queue_name,
+        expired.locked_by,
+        CASE expired.status WHEN 'cancelled' THEN 'cancelled' ELSE 'lost' END,
+        'django_pgjobs.exceptions.LeaseLost',
+        'The lease expired: worker ' || expired.locked_by || ' did not renew it.'
+    FROM expired
+),
+waiting AS (
+    UPDATE jobs_active
+    SET status = 'failed',
+        scheduled_at = expired.finished_at + random() * least(
+            %(backoff_cap)s::interval,
+            %(backoff_base)s::interval * (power(2, least(jobs_active.attempt, 30) - 1) - 1)
+        ),
+        locked_by = NULL,
+        locked_at = NULL,
+        lease_expires = NULL,
+        fence_token = NULL
+    FROM expired
+    WHERE jobs_active.id = expired.id
+        AND jobs_active.fence_token = expired.fence_token
+        AND jobs_active.locked_by = expired.locked_by
+        AND jobs_active.status = 'running'
+        AND expired.status = 'failed'
+    RETURNING jobs_active.id
+),
+finished AS (
+    DELETE FROM jobs_active
+    USING expired
+    WHERE jobs_active.id = expired.id
+        AND jobs_active.fence_token = expired.fence_token
+        AND jobs_active.locked_by = expired.locked_by
+        AND jobs_active.status = 'running'
+        AND expired.status IN ('dead', 'cancelled')
+    RETURNING jobs_active.id,
+        jobs_active.tenant_id,
+        jobs_active.fence_token,
+        jobs_active.created_at,
+        jobs_active.scheduled_at,
+        jobs_active.expires_at,
+        jobs_active.started_at,
+        jobs_active.locked_at,
+        jobs_active.attempt,
+        jobs_active.max_attempts,
+        jobs_active.claims,
+        jobs_active.generation,
+        jobs_active.priority,
+        jobs_active.payload_version,
+        jobs_active.job_name,
+        jobs_active.queue_name,
+        jobs_active.locked_by,
+        jobs_active.idempotency_key,
+        jobs_active.group_key,
+        jobs_active.payload,
+        jobs_active.meta,
+        expired.status,
+        expired.finished_at
+),
+buried AS (
+    INSERT INTO jobs_completed (
+        id,
+        tenant_id,
+        fence_token,
+        created_at,
+        scheduled_at,
+        expires_at,
+        started_at,
+        locked_at,
+        completed_at,
+        status,
+        attempt,
+        max_attempts,
+        claims,
+        generation,
+        priority,
+        payload_version,
+        job_name,
+        queue_name,
+        locked_by,
+        idempotency_key,
+        group_key,
+        error_class,
+        error_message,
+        payload,
+        meta
+    )
+    SELECT finished.id,
+        finished.tenant_id,
+        finished.fence_token,
+        finished.created_at,
+        finished.scheduled_at,
+        finished.expires_at,
+        finished.started_at,
+        finished.locked_at,
+        finished.finished_at,
+        finished.status,
+        finished.attempt,
+        finished.max_attempts,
+        finished.claims,
+        finished.generation,
+        finished.priority,
+        finished.payload_version,
+        finished.job_name,
+        finished.queue_name,
+        finished.locked_by,
+        finished.idempotency_key,
+        finished.group_key,
+        'django_pgjobs.exceptions.LeaseLost',
+        'The lease of the last attempt expired: worker ' || finished.locked_by || ' did not renew it.',
+        finished.payload,
+        finished.meta
+    FROM finished
+    RETURNING id
+)
+SELECT expired.id,
+    expired.job_name,
+    expired.queue_name,
+    expired.locked_by AS worker_id,
+    expired.attempt,
+    expired.status
+FROM expired
+WHERE expired.id IN (
+    SELECT waiting.id FROM waiting
+    UNION ALL
+    SELECT buried.id FROM buried
+)

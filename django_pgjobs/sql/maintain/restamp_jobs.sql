@@ -1,0 +1,66 @@
+-- restamp_jobs: move up to `limit` pending and running rows of other epochs to the newest.
+--
+-- limit  int  at least 1
+--
+-- What was left behind by a move, what a transaction that began before the move committed
+-- after it, and rows of an epoch that does not exist yet (a restored backup whose
+-- sequences were not). Claims find them again.
+--
+-- Returns `id` of each row moved.
+-- Locks   jobs_active rows, SKIP LOCKED, until commit.
+-- Index   jobs_active_claim, jobs_active_running
+WITH stray AS MATERIALIZED (
+    SELECT strays.id
+    FROM jobs_epoch AS newest
+    CROSS JOIN LATERAL (
+        (
+            SELECT jobs_active.id
+            FROM jobs_active
+            WHERE jobs_active.epoch < newest.last_value
+                AND jobs_active.status = 'pending'
+            LIMIT %(limit)s::integer
+        )
+        UNION ALL
+        (
+            SELECT jobs_active.id
+            FROM jobs_active
+            WHERE jobs_active.epoch > newest.last_value
+                AND jobs_active.status = 'pending'
+            LIMIT %(limit)s::integer
+        )
+        UNION ALL
+        (
+            SELECT jobs_active.id
+            FROM jobs_active
+            WHERE jobs_active.epoch < newest.last_value
+                AND jobs_active.status = 'running'
+            LIMIT %(limit)s::integer
+        )
+        UNION ALL
+        (
+            SELECT jobs_active.id
+            FROM jobs_active
+            WHERE jobs_active.epoch > newest.last_value
+                AND jobs_active.status = 'running'
+            LIMIT %(limit)s::integer
+        )
+    ) AS strays
+    LIMIT %(limit)s::integer
+),
+held AS MATERIALIZED (
+    SELECT job.id
+    FROM stray
+    CROSS JOIN LATERAL (
+        SELECT jobs_active.id
+        FROM jobs_active
+        WHERE jobs_active.id = stray.id
+            AND jobs_active.status IN ('pending', 'running')
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+)
+UPDATE jobs_active
+SET epoch = (SELECT jobs_epoch.last_value FROM jobs_epoch)
+FROM held
+WHERE jobs_active.id = held.id
+    AND jobs_active.status IN ('pending', 'running')
+RETURNING jobs_active.id

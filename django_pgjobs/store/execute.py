@@ -1,0 +1,84 @@
+"""Execute a statement on a Django connection or on a raw psycopg one.
+
+Producers and the admin pass Django's connection, so that a statement joins the
+transaction that is open there; workers and maintenance pass their own psycopg
+connections. Nothing else knows the difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NewType, Protocol, TypeVar
+
+from ..sql import statement
+
+JobId = NewType("JobId", int)
+FenceToken = NewType("FenceToken", int)
+WorkerId = NewType("WorkerId", str)
+
+Row = TypeVar("Row")
+
+
+class Cursor(Protocol):
+    """What both kinds of cursor have in common."""
+
+    @property
+    def description(self) -> Sequence[Any] | None: ...
+
+    def execute(self, query: Any, params: Any = None, /) -> Any: ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+    def __enter__(self) -> Cursor: ...
+
+    def __exit__(self, *exc_info: Any) -> Any: ...
+
+
+class Executor(Protocol):
+    """A Django connection or a psycopg connection."""
+
+    def cursor(self) -> Any: ...
+
+
+def fetch_rows(
+    connection: Executor, name: str, params: Mapping[str, Any], row_type: type[Row]
+) -> list[Row]:
+    """Execute the statement ``name`` and return its rows as ``row_type``.
+
+    Columns are matched with the fields of ``row_type`` by name, so a reordered
+    column cannot end up in the wrong field.
+
+    Raises:
+        TypeError: the columns are not the fields of ``row_type``.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), params)
+        return rows_of(cursor, row_type)
+
+
+def rows_of(cursor: Cursor, row_type: type[Row]) -> list[Row]:
+    """Return the rows of an executed ``cursor`` as ``row_type``."""
+    names = tuple(column[0] for column in cursor.description or ())
+    if names != _fields(row_type):
+        return [row_type(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [row_type(*row) for row in cursor.fetchall()]
+
+
+def fetch_values(connection: Executor, name: str, params: Mapping[str, Any]) -> list[Any]:
+    """Execute the statement ``name`` and return its only column."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), params)
+        return [value for (value,) in cursor.fetchall()]
+
+
+def execute(connection: Executor, name: str, params: Mapping[str, Any]) -> None:
+    """Execute the statement ``name``, which returns nothing of interest."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), params)
+
+
+@cache
+def _fields(row_type: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(row_type))
