@@ -2,4 +2,21 @@
 
 from __future__ import annotations
 
+from .definitions.context import JobContext
+from .outcomes import Cancel, Retry, Snooze
+from .producer.enqueueing import EnqueuedJob
+from .producer.jobs import Job, enqueue, enqueue_many, job
+
+__all__ = [
+    "Cancel",
+    "EnqueuedJob",
+    "Job",
+    "JobContext",
+    "Retry",
+    "Snooze",
+    "enqueue",
+    "enqueue_many",
+    "job",
+]
+
 __version__ = "0.1.0"

@@ -8,7 +8,7 @@ connections. Nothing else knows the difference.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NewType, Protocol, TypeVar
 
@@ -21,25 +21,18 @@ WorkerId = NewType("WorkerId", str)
 Row = TypeVar("Row")
 
 
-class Cursor(Protocol):
-    """What both kinds of cursor have in common."""
-
-    @property
-    def description(self) -> Sequence[Any] | None: ...
-
-    def execute(self, query: Any, params: Any = None, /) -> Any: ...
-
-    def fetchall(self) -> list[tuple[Any, ...]]: ...
-
-    def __enter__(self) -> Cursor: ...
-
-    def __exit__(self, *exc_info: Any) -> Any: ...
-
-
 class Executor(Protocol):
     """A Django connection or a psycopg connection."""
 
     def cursor(self) -> Any: ...
+
+
+def run(connection: Executor, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Execute the statement ``name`` and return its rows as they are."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), params)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def fetch_rows(
@@ -55,22 +48,15 @@ def fetch_rows(
     """
     with connection.cursor() as cursor:
         cursor.execute(statement(name), params)
-        return rows_of(cursor, row_type)
-
-
-def rows_of(cursor: Cursor, row_type: type[Row]) -> list[Row]:
-    """Return the rows of an executed ``cursor`` as ``row_type``."""
-    names = tuple(column[0] for column in cursor.description or ())
-    if names != _fields(row_type):
+        names = tuple(column[0] for column in cursor.description)
+        if names == _fields(row_type):
+            return [row_type(*row) for row in cursor.fetchall()]
         return [row_type(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
-    return [row_type(*row) for row in cursor.fetchall()]
 
 
 def fetch_values(connection: Executor, name: str, params: Mapping[str, Any]) -> list[Any]:
     """Execute the statement ``name`` and return its only column."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement(name), params)
-        return [value for (value,) in cursor.fetchall()]
+    return [value for (value,) in run(connection, name, params)]
 
 
 def execute(connection: Executor, name: str, params: Mapping[str, Any]) -> None:

@@ -1,0 +1,160 @@
+"""What an operator may do, each act behind its own permission.
+
+The one seam for every screen and command: permission, then act. An ``actor`` is a user of
+Django; None stands for code that already runs with the project's own rights, such as
+a management command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connections, transaction
+from django.db.models.functions import Now
+
+from ..conf import get_settings
+from ..definitions.definition import queue_problems
+from ..exceptions import OperationError, PermissionRequired
+from ..models import QueueConfig
+from ..states import JobStatus
+from ..store.administer import CancelledJob, cancel_jobs, redrive_jobs
+from ..store.execute import JobId
+
+CANCEL_JOB: Final = "django_pgjobs.cancel_job"
+REDRIVE_JOB: Final = "django_pgjobs.redrive_job"
+PAUSE_QUEUE: Final = "django_pgjobs.pause_queue"
+
+#: How often to ask again for jobs whose row somebody else had locked.
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """What became of a request to cancel.
+
+    Attributes:
+        cancelled: jobs that are cancelled.
+        requested: running jobs whose workers have been asked to stop.
+        skipped: jobs that were finished, do not exist, or were busy all the time.
+    """
+
+    cancelled: list[JobId]
+    requested: list[JobId]
+    skipped: list[JobId]
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """What became of a request to redrive.
+
+    Attributes:
+        redriven: jobs that are pending again.
+        conflicting: jobs whose idempotency key an unfinished job holds; they stay as they are.
+        skipped: jobs that are neither dead nor cancelled, or do not exist.
+    """
+
+    redriven: list[JobId]
+    conflicting: list[JobId]
+    skipped: list[JobId]
+
+
+def cancel(actor: Any, ids: Iterable[int], *, reason: str = "") -> Cancellation:
+    """Cancel unfinished jobs.
+
+    Args:
+        actor: a user, or None.
+        ids: of the jobs.
+        reason: kept with the job.
+
+    Raises:
+        PermissionRequired: the actor may not cancel jobs.
+    """
+    _require(actor, CANCEL_JOB)
+    wanted = [JobId(job_id) for job_id in dict.fromkeys(ids)]
+    text = _told_by(actor, reason)
+    answers: dict[JobId, CancelledJob] = {}
+    for _ in range(_TRIES):
+        missing = [job_id for job_id in wanted if job_id not in answers]
+        found = cancel_jobs(_connection(), missing, reason=text) if missing else []
+        answers |= {job.id: job for job in found}
+        if not found:
+            break
+    return Cancellation(
+        cancelled=[i for i in answers if answers[i].status != JobStatus.RUNNING],
+        requested=[i for i in answers if answers[i].status == JobStatus.RUNNING],
+        skipped=[job_id for job_id in wanted if job_id not in answers],
+    )
+
+
+def redrive(actor: Any, ids: Iterable[int]) -> Redrive:
+    """Make dead and cancelled jobs pending again.
+
+    Raises:
+        PermissionRequired: the actor may not redrive jobs.
+    """
+    _require(actor, REDRIVE_JOB)
+    wanted = [JobId(job_id) for job_id in dict.fromkeys(ids)]
+    answers = {job.id: job.is_redriven for job in redrive_jobs(_connection(), wanted)}
+    return Redrive(
+        redriven=[job_id for job_id, is_redriven in answers.items() if is_redriven],
+        conflicting=[job_id for job_id, is_redriven in answers.items() if not is_redriven],
+        skipped=[job_id for job_id in wanted if job_id not in answers],
+    )
+
+
+def pause(actor: Any, queue_name: str) -> bool:
+    """Stop claims of a queue; running jobs go on. Return False if it was paused before.
+
+    Raises:
+        PermissionRequired: the actor may not pause queues.
+        OperationError: that is no name of a queue.
+    """
+    _require(actor, PAUSE_QUEUE)
+    for problem in queue_problems(queue_name):
+        raise OperationError(problem)
+    with transaction.atomic(using=_alias()):
+        queue, _ = QueueConfig.objects.using(_alias()).select_for_update().get_or_create(
+            queue_name=queue_name
+        )
+        if queue.paused:
+            return False
+        QueueConfig.objects.using(_alias()).filter(pk=queue_name).update(
+            paused=True, paused_at=Now(), paused_by=_name_of(actor)
+        )
+    return True
+
+
+def resume(actor: Any, queue_name: str) -> bool:
+    """Allow claims of a queue again. Return False if it was not paused.
+
+    Raises:
+        PermissionRequired: the actor may not resume queues.
+    """
+    _require(actor, PAUSE_QUEUE)
+    paused = QueueConfig.objects.using(_alias()).filter(pk=queue_name, paused=True)
+    return paused.update(paused=False, paused_at=None, paused_by="") > 0
+
+
+def _require(actor: Any, permission: str) -> None:
+    if actor is not None and not actor.has_perm(permission):
+        raise PermissionRequired(
+            f"{_name_of(actor)} needs the permission {permission}.", permission=permission
+        )
+
+
+def _told_by(actor: Any, reason: str) -> str:
+    return f"Cancelled by {_name_of(actor)}" + (f": {reason}" if reason else ".")
+
+
+def _name_of(actor: Any) -> str:
+    return str(actor.get_username()) if actor is not None else "the system"
+
+
+def _alias() -> str:
+    return get_settings().database
+
+
+def _connection() -> Any:
+    return connections[_alias()]

@@ -1,0 +1,62 @@
+"""What a handler may know about its attempt."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
+
+
+@dataclass(slots=True, kw_only=True)
+class JobContext:
+    """One attempt, as its handler sees it.
+
+    Pass ``(id, claims)`` to outside systems: ``id`` as their idempotency key, ``claims`` as
+    a fence that grows with each attempt, so that they can refuse an older one.
+
+    Attributes:
+        id: of the job.
+        name: of the job's definition.
+        queue: where it was claimed.
+        tenant_id: 0 for none.
+        attempt: from 1; not counted are attempts that were given back.
+        max_attempts: the job is dead when this many have failed.
+        claims: every claim ever made of this job.
+        payload_version: of the arguments, as they were enqueued.
+        worker_id: of the worker that runs it.
+    """
+
+    id: int
+    name: str
+    queue: str = "default"
+    tenant_id: int = 0
+    attempt: int = 1
+    max_attempts: int = 1
+    claims: int = 1
+    payload_version: int = 1
+    worker_id: str = ""
+    _timeout: timedelta | None = None
+    _begun: float = field(default_factory=monotonic)
+    _cancelled: threading.Event = field(default_factory=threading.Event)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True when somebody asked to cancel the job, or its lease was lost.
+
+        A handler that sees it should clean up and return; what it returns is not kept.
+        """
+        return self._cancelled.is_set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """True when the worker has been told to stop; the job may finish until the deadline."""
+        return self._stopping.is_set()
+
+    @property
+    def time_left(self) -> timedelta | None:
+        """Time until the job's timeout, negative when it has passed; None without one."""
+        if self._timeout is None:
+            return None
+        return self._timeout - timedelta(seconds=monotonic() - self._begun)

@@ -1,0 +1,197 @@
+"""A definition: the registered function and its policy."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from ..exceptions import InvalidHandler, InvalidPayload
+
+#: Longest name of a job, in bytes of UTF-8.
+MAX_NAME_BYTES: Final = 255
+
+#: Names of queues: letters, digits, ``_``, ``.``, ``-``; up to 63 characters.
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+MAX_ATTEMPTS: Final = 10_000
+PRIORITIES: Final = range(-32_768, 32_768)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobDefinition:
+    """What ``@job`` declared.
+
+    Attributes:
+        name: unique in the project.
+        function: the handler.
+        queue: where its jobs go; None for ``PGJOBS["DEFAULT_QUEUE"]``.
+        priority: higher is claimed earlier among the jobs of one tenant.
+        max_attempts: executions before the job is dead; None for
+            ``PGJOBS["DEFAULT_MAX_ATTEMPTS"]``.
+        timeout: longest run of one attempt, or None.
+        payload_version: stored with each job; a handler can tell old arguments by it.
+        schema: a pydantic model or a dataclass that the arguments must satisfy, or None.
+        takes_context: the handler's first parameter is a JobContext.
+        is_async: the handler is a coroutine function.
+        signature: of the handler, without the context.
+
+    Raises:
+        InvalidHandler: the function or an option makes no sense.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    queue: str | None = None
+    priority: int = 0
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    payload_version: int = 1
+    schema: type[Any] | None = None
+    takes_context: bool = dataclasses.field(init=False)
+    is_async: bool = dataclasses.field(init=False)
+    signature: inspect.Signature = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        _check_function(self.name, self.function)
+        signature = inspect.signature(self.function)
+        takes_context = _takes_context(signature)
+        if takes_context:
+            parameters = list(signature.parameters.values())[1:]
+            signature = signature.replace(parameters=parameters)
+        _check_signature(self.name, signature)
+        _check_options(self)
+        object.__setattr__(self, "signature", signature)
+        object.__setattr__(self, "takes_context", takes_context)
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name, checked against the signature and the schema.
+
+        Defaults are left out, so that a job uses the defaults of the code that runs it.
+
+        Raises:
+            InvalidPayload: they do not fit.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidPayload(
+                f"The arguments do not fit {self.name}{self.signature}: {error}."
+            ) from None
+        arguments = _flatten(bound)
+        return _validate(self.name, self.schema, arguments) if self.schema else arguments
+
+
+def _flatten(bound: inspect.BoundArguments) -> dict[str, Any]:
+    arguments = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            arguments |= arguments.pop(name, {})
+    return arguments
+
+
+def _validate(name: str, schema: type[Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if dataclasses.is_dataclass(schema):
+            valid = schema(**arguments)
+            return {field.name: getattr(valid, field.name) for field in dataclasses.fields(schema)}
+        dumped: dict[str, Any] = schema.model_validate(arguments).model_dump()  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise InvalidPayload(
+            f"The arguments of {name} do not satisfy {schema.__name__}: {error}"
+        ) from error
+    return dumped
+
+
+def _check_function(name: str, function: Callable[..., Any]) -> None:
+    if not inspect.isfunction(function):
+        raise InvalidHandler(
+            f"{name!r}: a handler must be a function defined with def or async def, "
+            f"not {function!r}."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidHandler(
+            f"{name!r}: a handler must not be a generator; its body would never run."
+        )
+
+
+def _takes_context(signature: inspect.Signature) -> bool:
+    first = next(iter(signature.parameters.values()), None)
+    if first is None:
+        return False
+    annotation = getattr(first.annotation, "__name__", first.annotation)
+    return first.name == "context" or str(annotation).rpartition(".")[2] == "JobContext"
+
+
+def _check_signature(name: str, signature: inspect.Signature) -> None:
+    for parameter in signature.parameters.values():
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise InvalidHandler(
+                f"{name!r}: the parameter {parameter.name!r} is positional-only, but arguments "
+                "are stored and passed by name. Remove the '/'."
+            )
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise InvalidHandler(
+                f"{name!r}: *{parameter.name} has no names to store its arguments by. "
+                "Declare a parameter that takes a list."
+            )
+        if parameter.name == "context" or "JobContext" in str(parameter.annotation):
+            raise InvalidHandler(f"{name!r}: the context must be the first parameter.")
+
+
+def _check_options(definition: JobDefinition) -> None:
+    for problem in _problems(definition):
+        raise InvalidHandler(f"{definition.name!r}: {problem}")
+
+
+def _problems(definition: JobDefinition) -> list[str]:
+    problems = []
+    if not 1 <= len(definition.name.encode()) <= MAX_NAME_BYTES or "\x00" in definition.name:
+        problems.append(f"a name must have 1 to {MAX_NAME_BYTES} bytes and no NUL.")
+    if definition.queue is not None:
+        problems += queue_problems(definition.queue)
+    problems += priority_problems(definition.priority)
+    if definition.max_attempts is not None:
+        problems += max_attempts_problems(definition.max_attempts)
+    timeout = definition.timeout
+    if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
+        problems.append(f"timeout must be a timedelta above zero, not {timeout!r}.")
+    if definition.payload_version not in range(1, 32_768):
+        problems.append(f"payload_version must be 1 to 32767, not {definition.payload_version!r}.")
+    schema = definition.schema
+    if schema is not None and not _is_schema(schema):
+        problems.append(f"schema must be a pydantic model or a dataclass, not {schema!r}.")
+    return problems
+
+
+def queue_problems(queue: object) -> list[str]:
+    """Return what is wrong with the name of a queue."""
+    if isinstance(queue, str) and QUEUE_NAME.fullmatch(queue):
+        return []
+    return [
+        "queue must be 1 to 63 letters, digits, '_', '.' or '-', and begin with a letter or "
+        f"digit, not {queue!r}."
+    ]
+
+
+def priority_problems(priority: object) -> list[str]:
+    """Return what is wrong with a priority."""
+    if type(priority) is int and priority in PRIORITIES:
+        return []
+    return [f"priority must be a whole number from -32768 to 32767, not {priority!r}."]
+
+
+def max_attempts_problems(max_attempts: object) -> list[str]:
+    """Return what is wrong with a number of attempts."""
+    if type(max_attempts) is int and 1 <= max_attempts <= MAX_ATTEMPTS:
+        return []
+    return [f"max_attempts must be 1 to {MAX_ATTEMPTS}, not {max_attempts!r}."]
+
+
+def _is_schema(schema: object) -> bool:
+    is_model = isinstance(schema, type) and hasattr(schema, "model_validate")
+    return is_model or (isinstance(schema, type) and dataclasses.is_dataclass(schema))

@@ -1,0 +1,75 @@
+"""The registered definitions, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from ..exceptions import DuplicateJobName, UnknownJob
+from .definition import JobDefinition
+
+
+class Registry:
+    """Every definition of a process, by name."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, JobDefinition] = {}
+
+    def add(self, definition: JobDefinition) -> None:
+        """Register ``definition``.
+
+        A module imported twice, as an autoreload or a doctest may do, registers its
+        functions again; the same function under the same name is no conflict.
+
+        Raises:
+            DuplicateJobName: another function has the name.
+        """
+        known = self._definitions.get(definition.name)
+        if known is not None and _place(known) != _place(definition):
+            raise DuplicateJobName(
+                f"Two functions are declared as job {definition.name!r}: {_place(known)} and "
+                f"{_place(definition)}. Give one of them another name: @job(name=…)."
+            )
+        self._definitions[definition.name] = definition
+
+    def find(self, name: str) -> JobDefinition | None:
+        """Return the definition called ``name``, or None."""
+        return self._definitions.get(name)
+
+    def get(self, name: str) -> JobDefinition:
+        """Return the definition called ``name``.
+
+        Raises:
+            UnknownJob: there is none; the message tells what there is.
+        """
+        definition = self._definitions.get(name)
+        if definition is None:
+            raise UnknownJob(self.explain_missing(name))
+        return definition
+
+    def explain_missing(self, name: str) -> str:
+        """Return a sentence that helps to find out why ``name`` is not registered."""
+        close = difflib.get_close_matches(name, self._definitions, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        known = ", ".join(sorted(self._definitions)) or "none"
+        return (
+            f"No job named {name!r} is registered.{guess} Is the app that declares it in "
+            f"INSTALLED_APPS of this process, and its module called jobs.py? Known: {known}."
+        )
+
+    def __iter__(self) -> Iterator[JobDefinition]:
+        return iter(self._definitions.values())
+
+    def __len__(self) -> int:
+        return len(self._definitions)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._definitions
+
+
+def _place(definition: JobDefinition) -> str:
+    return f"{definition.function.__module__}.{definition.function.__qualname__}"
+
+
+#: What ``@job`` registers into.
+registry = Registry()

@@ -1,0 +1,139 @@
+"""Put jobs into the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import connections, transaction
+
+from ..conf import get_settings
+from ..definitions.definition import JobDefinition
+from ..definitions.payloads import encode, encode_payload
+from ..exceptions import EnqueueError
+from ..store.enqueue import NewJob, copy_jobs, enqueue_job, enqueue_jobs, find_unfinished
+from ..store.execute import JobId
+from .options import EnqueueOptions, aware
+
+#: From this many jobs on, without keys, COPY is faster than an INSERT.
+COPY_FROM: Final = 500
+
+#: Jobs of one INSERT: bounds the size of a statement.
+INSERT_AT_MOST: Final = 10_000
+
+#: How often to look again when a key's holder has just finished.
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueuedJob:
+    """A job that was enqueued, or that holds the idempotency key.
+
+    Attributes:
+        id: of the job.
+        name: of its definition.
+        created: False when an unfinished job already had the idempotency key.
+    """
+
+    id: JobId
+    name: str
+    created: bool
+
+
+def new_job(
+    definition: JobDefinition, options: EnqueueOptions, arguments: dict[str, Any]
+) -> NewJob:
+    """Return the row of a job, validated and encoded.
+
+    Raises:
+        InvalidPayload: an argument cannot be stored.
+        PayloadTooLarge: they take too much room.
+    """
+    conf = get_settings()
+    expires = options.expires
+    return NewJob(
+        job_name=definition.name,
+        queue=options.queue or definition.queue or conf.default_queue,
+        tenant_id=options.tenant,
+        priority=definition.priority if options.priority is None else options.priority,
+        payload=encode_payload(arguments, max_bytes=conf.max_payload_bytes),
+        payload_version=definition.payload_version,
+        max_attempts=options.max_attempts
+        or definition.max_attempts
+        or conf.default_max_attempts,
+        scheduled_at=aware(options.at) if options.at else None,
+        delay=options.delay,
+        expires_at=None if expires is None or isinstance(expires, timedelta) else aware(expires),
+        expires_in=expires if isinstance(expires, timedelta) else None,
+        idempotency_key=options.idempotency_key,
+        meta=encode({"tags": options.tags}) if options.tags else None,
+    )
+
+
+def enqueue_one(job: NewJob) -> EnqueuedJob:
+    """Write one job in the transaction that is open on the tables' database.
+
+    Never aborts that transaction because of a taken key: it waits for the transaction
+    that holds it and returns the job found then.
+    """
+    connection = connections[get_settings().database]
+    job_id = enqueue_job(connection, job)
+    if job_id is not None:
+        return EnqueuedJob(job_id, job.job_name, created=True)
+    for _ in range(_TRIES):
+        holders = find_unfinished(connection, [job])
+        if holders:
+            return EnqueuedJob(holders[0].id, job.job_name, created=False)
+        # The holder finished between the two statements: the key is free.
+        job_id = enqueue_job(connection, job)
+        if job_id is not None:
+            return EnqueuedJob(job_id, job.job_name, created=True)
+    raise _unresolved(job)
+
+
+def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
+    """Write many jobs: all of them or, after an error, none."""
+    prepared = list(jobs)
+    alias = get_settings().database
+    with transaction.atomic(using=alias):
+        connection = connections[alias]
+        if len(prepared) >= COPY_FROM and not any(job.idempotency_key for job in prepared):
+            ids = copy_jobs(connection, prepared)
+            return [
+                EnqueuedJob(job_id, job.job_name, created=True)
+                for job_id, job in zip(ids, prepared, strict=True)
+            ]
+        enqueued: list[EnqueuedJob] = []
+        for start in range(0, len(prepared), INSERT_AT_MOST):
+            enqueued += _insert(connection, prepared[start : start + INSERT_AT_MOST])
+        return enqueued
+
+
+def _insert(connection: Any, jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
+    found: dict[int, EnqueuedJob] = {}
+    missing = list(range(len(jobs)))
+    for _ in range(_TRIES):
+        batch = [jobs[index] for index in missing]
+        for written in enqueue_jobs(connection, batch):
+            index = missing[written.position - 1]
+            found[index] = EnqueuedJob(written.id, jobs[index].job_name, created=True)
+        missing = [index for index in missing if index not in found]
+        if not missing:
+            return [found[index] for index in range(len(jobs))]
+        for holder in find_unfinished(connection, [jobs[index] for index in missing]):
+            index = missing[holder.position - 1]
+            found[index] = EnqueuedJob(holder.id, jobs[index].job_name, created=False)
+        missing = [index for index in missing if index not in found]
+        if not missing:
+            return [found[index] for index in range(len(jobs))]
+    raise _unresolved(jobs[missing[0]])
+
+
+def _unresolved(job: NewJob) -> EnqueueError:
+    return EnqueueError(
+        f"The idempotency key {job.idempotency_key!r} of {job.job_name} is taken, but its holder "
+        "cannot be seen. In a REPEATABLE READ or SERIALIZABLE transaction a job enqueued after "
+        "the transaction began is invisible; enqueue in READ COMMITTED, or try again."
+    )

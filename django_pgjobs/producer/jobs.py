@@ -1,0 +1,165 @@
+"""``@job``, and what it makes of a function."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from asgiref.sync import sync_to_async
+
+from ..definitions.definition import JobDefinition
+from ..definitions.registry import registry
+from ..exceptions import InvalidHandler
+from ..store.enqueue import NewJob
+from .enqueueing import EnqueuedJob, enqueue_all, enqueue_one, new_job
+from .options import EnqueueOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A job that is ready to be enqueued: made by ``prepare``, taken by ``enqueue_many``."""
+
+    row: NewJob
+
+
+class JobRequest:
+    """A definition with options, ready to enqueue."""
+
+    def __init__(self, definition: JobDefinition, options: EnqueueOptions) -> None:
+        self.definition = definition
+        self.options = options
+
+    def using(self, **options: Any) -> JobRequest:
+        """Return the same with other options; see :class:`EnqueueOptions`.
+
+        Raises:
+            InvalidOption: there is no such option, or its value makes no sense.
+        """
+        return JobRequest(self.definition, self.options.replace(**options))
+
+    def prepare(self, *args: Any, **kwargs: Any) -> PreparedJob:
+        """Bind and encode the arguments, for ``enqueue_many``. Writes nothing.
+
+        Raises:
+            InvalidPayload: they do not fit the handler, or cannot be stored.
+        """
+        arguments = self.definition.bind(args, kwargs)
+        return PreparedJob(new_job(self.definition, self.options, arguments))
+
+    def enqueue(self, *args: Any, **kwargs: Any) -> EnqueuedJob:
+        """Enqueue a job in the transaction that is open on ``PGJOBS["DATABASE"]``.
+
+        It exists when that transaction commits, and never if it rolls back.
+
+        Raises:
+            InvalidPayload: the arguments do not fit the handler, or cannot be stored.
+                Nothing was written; the transaction is usable.
+        """
+        return enqueue_one(self.prepare(*args, **kwargs).row)
+
+    async def aenqueue(self, *args: Any, **kwargs: Any) -> EnqueuedJob:
+        """Enqueue from async code, in the transaction of the thread that Django's ORM uses."""
+        return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
+
+
+class Job(JobRequest, Generic[P, R]):
+    """A declared job. Calling it calls the function."""
+
+    def __init__(self, definition: JobDefinition) -> None:
+        super().__init__(definition, EnqueueOptions())
+        update_wrapper(self, definition.function)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.definition.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.definition.function(*args, **kwargs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}>"
+
+
+@overload
+def job(function: Callable[P, R], /) -> Job[P, R]: ...
+
+
+@overload
+def job(
+    *,
+    name: str | None = None,
+    queue: str | None = None,
+    priority: int = 0,
+    max_attempts: int | None = None,
+    timeout: timedelta | None = None,
+    payload_version: int = 1,
+    schema: type[Any] | None = None,
+) -> Callable[[Callable[P, R]], Job[P, R]]: ...
+
+
+def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare a function of a ``jobs.py`` as a job.
+
+    Args:
+        function: the handler, sync or async. It may take a JobContext first.
+        **options: the fields of :class:`JobDefinition`: name (the function's path
+            unless given), queue, priority, max_attempts, timeout, payload_version, schema.
+
+    Raises:
+        InvalidHandler: the function cannot be a handler, or an option makes no sense.
+        DuplicateJobName: another function has the name.
+    """
+    if function is not None:
+        return _declare(function, {})
+    return lambda handler: _declare(handler, options)
+
+
+def enqueue(name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> EnqueuedJob:
+    """Enqueue the job called ``name``, as its own ``using(**options).enqueue`` would.
+
+    Raises:
+        UnknownJob: no job of that name is registered in this process.
+    """
+    request = JobRequest(registry.get(name), EnqueueOptions().replace(**options))
+    return request.enqueue(**dict(arguments or {}))
+
+
+def enqueue_many(jobs: Iterable[PreparedJob]) -> list[EnqueuedJob]:
+    """Enqueue many prepared jobs at once: all of them or, after an error, none.
+
+    Args:
+        jobs: made by ``prepare``, of any definitions.
+
+    Returns:
+        One for each, in the order given.
+    """
+    return enqueue_all(prepared.row for prepared in jobs)
+
+
+def _declare(function: Callable[..., Any], options: dict[str, Any]) -> Job[Any, Any]:
+    for option in options:
+        if option not in _OPTIONS:
+            close = difflib.get_close_matches(option, _OPTIONS, n=1)
+            guess = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_OPTIONS)}."
+            raise InvalidHandler(f"@job has no option {option!r}. {guess}")
+    name = options.pop("name", None) or _default_name(function)
+    definition = JobDefinition(name=name, function=function, **options)
+    registry.add(definition)
+    return Job(definition)
+
+
+def _default_name(function: Callable[..., Any]) -> str:
+    module = getattr(function, "__module__", "?")
+    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+_OPTIONS = ("name", "queue", "priority", "max_attempts", "timeout", "payload_version", "schema")

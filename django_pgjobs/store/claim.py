@@ -1,0 +1,148 @@
+"""Start attempts, and make jobs claimable whose time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, fetch_values, run
+
+
+@dataclass(slots=True)
+class ClaimedJob:
+    """A job whose attempt has begun. ``payload`` and ``meta`` are JSON text."""
+
+    id: JobId
+    job_name: str
+    tenant_id: int
+    queue_name: str
+    priority: int
+    scheduled_at: datetime
+    fence_token: FenceToken
+    attempt: int
+    max_attempts: int
+    claims: int
+    payload: str
+    payload_version: int
+    meta: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The jobs of one claim, most urgent first, and what its walk over the tenants saw.
+
+    Attributes:
+        jobs: what was claimed.
+        tenants: how many tenants with pending jobs were walked.
+        last_tenant: where the next walk should go on.
+        sole_tenant: the only tenant with pending jobs, or None.
+        is_truncated: there are more tenants than were walked.
+        capped: a capped tenant has pending jobs and its row was not locked.
+    """
+
+    jobs: list[ClaimedJob]
+    tenants: int
+    last_tenant: int
+    sole_tenant: int | None
+    is_truncated: bool
+    capped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a staging did: rows made pending, and the time until the next is due."""
+
+    staged: int
+    next_due: timedelta | None
+
+
+_JOB_COLUMNS = 13
+
+
+def claim_jobs(
+    connection: Executor,
+    *,
+    queue: str,
+    worker_id: WorkerId,
+    limit: int,
+    lease: timedelta,
+    after_tenant: int,
+    offset: float,
+    default_weight: int,
+    now: datetime | None = None,
+) -> Claim:
+    """Start attempts on up to ``limit`` pending jobs of ``queue``. See sql/claim/claim_jobs.sql."""
+    params = {
+        "queue": queue,
+        "worker_id": worker_id,
+        "limit": limit,
+        "lease": lease,
+        "after_tenant": after_tenant,
+        "offset": offset,
+        "default_weight": default_weight,
+        "now": now,
+    }
+    rows = run(connection, "claim/claim_jobs", params)
+    tenants, last_tenant, sole_tenant, is_truncated, capped = rows[0][_JOB_COLUMNS:]
+    return Claim(_jobs(rows), tenants, last_tenant, sole_tenant, is_truncated, capped)
+
+
+def claim_jobs_of_tenant(
+    connection: Executor,
+    *,
+    queue: str,
+    tenant_id: int,
+    worker_id: WorkerId,
+    limit: int,
+    lease: timedelta,
+    now: datetime | None = None,
+) -> Claim:
+    """Start attempts on jobs of one tenant. See sql/claim/claim_jobs_of_tenant.sql."""
+    params = {
+        "queue": queue,
+        "tenant_id": tenant_id,
+        "worker_id": worker_id,
+        "limit": limit,
+        "lease": lease,
+        "now": now,
+    }
+    rows = run(connection, "claim/claim_jobs_of_tenant", params)
+    (is_alone,) = rows[0][_JOB_COLUMNS:]
+    return Claim(
+        jobs=_jobs(rows),
+        tenants=1,
+        last_tenant=tenant_id,
+        sole_tenant=tenant_id if is_alone else None,
+        is_truncated=not is_alone,
+        capped=False,
+    )
+
+
+def lock_capped_tenants(
+    connection: Executor, *, queue: str, limit: int, after_tenant: int
+) -> list[str]:
+    """Lock the capped tenants that ``claim_jobs`` will walk, until the transaction ends.
+
+    See sql/claim/lock_capped_tenants.sql.
+    """
+    params = {"queue": queue, "limit": limit, "after_tenant": after_tenant}
+    return fetch_values(connection, "claim/lock_capped_tenants", params)
+
+
+def stage_jobs(connection: Executor, *, limit: int, now: datetime | None = None) -> Staged:
+    """Make waiting jobs pending whose time has come. See sql/claim/stage_jobs.sql."""
+    (staged,) = fetch_rows(connection, "claim/stage_jobs", {"limit": limit, "now": now}, Staged)
+    return staged
+
+
+def _jobs(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedJob]:
+    jobs = [ClaimedJob(*row[:_JOB_COLUMNS]) for row in rows if row[0] is not None]
+    # RETURNING has no order.
+    jobs.sort(key=_urgency)
+    return jobs
+
+
+def _urgency(job: ClaimedJob) -> tuple[int, datetime, int]:
+    return (-job.priority, job.scheduled_at, job.id)

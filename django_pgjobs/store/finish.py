@@ -1,0 +1,140 @@
+"""End attempts and renew their leases, under the fence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ..states import JobStatus, Outcome
+from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, fetch_values
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """An attempt that succeeded. ``result`` is JSON text or None."""
+
+    id: JobId
+    fence_token: FenceToken
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """An attempt that did not succeed.
+
+    Attributes:
+        delay: until the next attempt; None for the backoff.
+        is_retryable: False makes a failed job dead at once.
+    """
+
+    id: JobId
+    fence_token: FenceToken
+    outcome: Outcome
+    is_retryable: bool = True
+    delay: timedelta | None = None
+    error_class: str | None = None
+    error_message: str | None = None
+    traceback: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """The new status of a job whose attempt was recorded."""
+
+    id: JobId
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedAttempt:
+    """Whether an attempt's own ending is on record; if not, its lease was lost."""
+
+    id: JobId
+    is_recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What the heartbeat heard about an attempt."""
+
+    id: JobId
+    is_owned: bool
+    cancel_requested: bool
+
+
+def complete_jobs(
+    connection: Executor,
+    successes: Sequence[Success],
+    *,
+    worker_id: WorkerId,
+    now: datetime | None = None,
+) -> list[JobId]:
+    """Record successes; return the ids written. See sql/finish/complete_jobs.sql."""
+    params = {
+        "ids": [success.id for success in successes],
+        "fence_tokens": [success.fence_token for success in successes],
+        "results": [success.result for success in successes],
+        "worker_id": worker_id,
+        "now": now,
+    }
+    return fetch_values(connection, "finish/complete_jobs", params)
+
+
+def end_attempts(
+    connection: Executor,
+    endings: Sequence[Ending],
+    *,
+    worker_id: WorkerId,
+    backoff_base: timedelta,
+    backoff_cap: timedelta,
+    now: datetime | None = None,
+) -> list[EndedJob]:
+    """Record attempts that did not succeed. See sql/finish/end_attempts.sql."""
+    params = {
+        "ids": [ending.id for ending in endings],
+        "fence_tokens": [ending.fence_token for ending in endings],
+        "outcomes": [ending.outcome.value for ending in endings],
+        "is_retryable": [ending.is_retryable for ending in endings],
+        "delays": [ending.delay for ending in endings],
+        "error_classes": [ending.error_class for ending in endings],
+        "error_messages": [ending.error_message for ending in endings],
+        "tracebacks": [ending.traceback for ending in endings],
+        "fingerprints": [ending.fingerprint for ending in endings],
+        "worker_id": worker_id,
+        "backoff_base": backoff_base,
+        "backoff_cap": backoff_cap,
+        "now": now,
+    }
+    return fetch_rows(connection, "finish/end_attempts", params, EndedJob)
+
+
+def resolve_attempts(
+    connection: Executor, attempts: Sequence[tuple[JobId, FenceToken]]
+) -> list[ResolvedAttempt]:
+    """Tell lost answers from lost leases. See sql/finish/resolve_attempts.sql."""
+    params = {
+        "ids": [job_id for job_id, _ in attempts],
+        "fence_tokens": [fence_token for _, fence_token in attempts],
+    }
+    return fetch_rows(connection, "finish/resolve_attempts", params, ResolvedAttempt)
+
+
+def renew_leases(
+    connection: Executor,
+    attempts: Sequence[tuple[JobId, FenceToken]],
+    *,
+    worker_id: WorkerId,
+    lease: timedelta,
+    now: datetime | None = None,
+) -> list[Renewal]:
+    """Extend leases. See sql/finish/renew_leases.sql."""
+    params = {
+        "ids": [job_id for job_id, _ in attempts],
+        "fence_tokens": [fence_token for _, fence_token in attempts],
+        "worker_id": worker_id,
+        "lease": lease,
+        "now": now,
+    }
+    return fetch_rows(connection, "finish/renew_leases", params, Renewal)
