@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tools.postgres import PostgresServer
@@ -30,3 +32,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         os.environ["DATABASE_URL"] = resources.enter_context(server).url("pgjobs")
         resources.callback(os.environ.pop, "DATABASE_URL")
     return (yield)
+
+
+def pytest_report_header() -> str:
+    """Say which server the tests run against."""
+    with psycopg.connect(_maintenance_url(), connect_timeout=10) as connection:
+        return f"database: PostgreSQL {connection.info.parameter_status('server_version')}"
+
+
+def _maintenance_url() -> str:
+    """Return the address of a database that every server has: the one to test may be missing."""
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres").geturl()

@@ -17,10 +17,8 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +32,7 @@ if __package__ in {None, ""}:
     # Run as a script: what Python put on the path is this directory, not the checkout.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from tools.machine import LOOPBACK, command_line, free_port, is_free
 from tools.postgres_binaries import (
     VERSIONS,
     PostgresError,
@@ -48,17 +47,11 @@ from tools.postgres_binaries import (
 Mode = Literal["fast", "immediate"]
 Setting = str | int | bool
 
-HOST: Final = "127.0.0.1"
 USER: Final = "postgres"
 PATIENCE_SECONDS: Final = 60
 
-# Below the range from which the kernel takes the local ports of outgoing connections. Clients
-# that reconnect while the server is down would otherwise take its port, or even connect to
-# themselves.
-PORTS: Final = range(15000, 32000)
-
 DEFAULTS: Final[Mapping[str, Setting]] = {
-    "listen_addresses": HOST,
+    "listen_addresses": LOOPBACK,
     # A socket path over 107 bytes breaks the server, and TCP is all that is needed.
     "unix_socket_directories": "",
     "max_connections": 200,
@@ -124,16 +117,12 @@ class PostgresServer:
         """
         base_dir = Path(tempfile.mkdtemp(prefix="pgjobs-"))
         base_dir.chmod(0o711)
-        server = cls(base_dir, version=version, settings=settings)
-        watcher = _watch(server)
         try:
-            server.start()
-            yield server
+            server = cls(base_dir, version=version, settings=settings)
+            with _watched(server):
+                server.start()
+                yield server
         finally:
-            # Ends the watcher before the directory goes, so that it cannot meet a new owner.
-            watcher.kill()
-            watcher.communicate()
-            server.remove()
             shutil.rmtree(base_dir, ignore_errors=True)
 
     @property
@@ -143,7 +132,7 @@ class PostgresServer:
             first_line = (self.data_dir / "postmaster.pid").read_text().split("\n", 1)[0]
         except FileNotFoundError:
             return None
-        if first_line.isdigit() and _command_line(int(first_line)).endswith(str(self.data_dir)):
+        if first_line.isdigit() and command_line(int(first_line)).endswith(str(self.data_dir)):
             return int(first_line)
         # A stale file: after a reboot its number can belong to any other process.
         return None
@@ -173,7 +162,7 @@ class PostgresServer:
         Raises:
             PostgresError: when the server was never started.
         """
-        return f"postgres://{USER}@{HOST}:{self.port}/{database}"
+        return f"postgres://{USER}@{LOOPBACK}:{self.port}/{database}"
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections. Does nothing if it does.
@@ -192,10 +181,10 @@ class PostgresServer:
             try:
                 self._launch(port)
             except PostgresError:
-                if port == self._given_port or _is_free(port):
+                if port == self._given_port or is_free(port):
                     raise
                 # Somebody was faster.
-                self._launch(_free_port())
+                self._launch(free_port())
 
     def stop(self, mode: Mode = "fast") -> None:
         """Stop the server and wait until it is gone. Does nothing if it does not run.
@@ -274,8 +263,8 @@ class PostgresServer:
         try:
             kept = self.port
         except PostgresError:
-            return _free_port()
-        return kept if _is_free(kept) else _free_port()
+            return free_port()
+        return kept if is_free(kept) else free_port()
 
     def _halt(self, mode: Mode) -> None:
         if self.pid is not None:
@@ -320,39 +309,11 @@ def _quoted(value: Setting) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As PostgreSQL does: connections that linger after a stop do not take the port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_port() -> int:
-    for port in random.sample(PORTS, 100):
-        if _is_free(port):
-            return port
-    raise PostgresError(f"Of 100 ports between {PORTS[0]} and {PORTS[-1]} none is free.")
-
-
-def _command_line(pid: int) -> str:
-    """Return how a process was started; empty when there is none, or it has ended."""
-    if Path("/proc/self").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").replace("\0", " ")
-        except OSError:
-            return ""
-    command = ["ps", "-o", "command=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _watch(server: PostgresServer) -> subprocess.Popen[bytes]:
-    """Start a process that ends the server when this one dies without having done so."""
-    script = 'cat; kill -QUIT "$(head -n 1 "$1/postmaster.pid")"; rm -rf "$1" "$2"'
-    return subprocess.Popen(
+@contextmanager
+def _watched(server: PostgresServer) -> Iterator[None]:
+    """Remove the server at the end, also when this process dies before."""
+    script = 'cat; kill -QUIT "$(head -n 1 "$1/postmaster.pid")"; rm -rf "${1%/*}" "$2"'
+    watcher = subprocess.Popen(
         ["sh", "-c", script, "watch", str(server.data_dir), str(server.base_dir)],
         # Reads end-of-file when the last writer is gone, which is this process.
         stdin=subprocess.PIPE,
@@ -361,6 +322,13 @@ def _watch(server: PostgresServer) -> subprocess.Popen[bytes]:
         # An interrupt from the keyboard must not reach it.
         start_new_session=True,
     )
+    try:
+        yield
+    finally:
+        # Ends before the server does, so that it never looks for a process that is gone.
+        watcher.kill()
+        watcher.communicate()
+        server.remove()
 
 
 ACTIONS: Final = {

