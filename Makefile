@@ -60,8 +60,12 @@ format: $(READY) ## put imports and layout in order
 matrix: $(READY) ## test all supported versions for which there is an interpreter
 	$(BIN)/tox run --skip-missing-interpreters true
 
-clean: ## stop the development server; remove all that was built, fetched or stored
-	-test ! -x $(BIN)/python || $(BIN)/python tools/postgres.py remove
+clean: ## stop the development servers; remove all that was built, fetched or stored
+	-test ! -e .postgres/data-embedded.log || $(BIN)/python tools/postgres.py remove
+	-for version in 15 16 17 18; do \
+	    test ! -e .postgres/data-$$version.log || \
+	    $(BIN)/python tools/postgres.py remove --version $$version; \
+	done
 	rm -rf $(VENV) .postgres .tox build dist docs/_build
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
-"""Fixtures live in one module for each concern, beside this file."""
+"""Fixtures live in modules beside this one, named ``fix_*.py``, one for each concern."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from pathlib import Path
 
 pytest_plugins = [
-    name for name in ("tests.fix_database", "tests.fix_workers") if find_spec(name) is not None
+    f"{__package__}.{path.stem}" for path in sorted(Path(__file__).parent.glob("fix_*.py"))
 ]
