@@ -25,7 +25,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal
 
 if __package__ in {None, ""}:
@@ -36,10 +35,9 @@ from tools.machine import LOOPBACK, command_line, free_port, is_free
 from tools.postgres_binaries import (
     VERSIONS,
     PostgresError,
-    account,
     find_binaries,
+    give_to_server,
     home,
-    is_root,
     reachable,
     run_as_server,
 )
@@ -175,7 +173,7 @@ class PostgresServer:
         with self._exclusive():
             if self.pid is not None:
                 return
-            if not (self.data_dir / "PG_VERSION").exists():
+            if not self.data_dir.exists():
                 self._initialise()
             port = self._choose_port()
             try:
@@ -200,7 +198,7 @@ class PostgresServer:
             self._halt(mode)
 
     def restart(self, mode: Mode = "fast") -> None:
-        """Stop and start again on the same port, whatever it takes.
+        """Stop and start again on the same port.
 
         Args:
             mode: as for ``stop``.
@@ -229,12 +227,7 @@ class PostgresServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Stop the server."""
         self.stop()
 
@@ -246,16 +239,16 @@ class PostgresServer:
             yield
 
     def _initialise(self) -> None:
-        # A first start that was killed half way leaves a directory that initdb refuses.
-        shutil.rmtree(self.data_dir, ignore_errors=True)
-        self.data_dir.mkdir(mode=0o700)
-        if is_root():
-            server_account = account()
-            os.chown(self.data_dir, server_account.pw_uid, server_account.pw_gid)
+        # Under another name until it is complete: this may be killed half way.
+        directory = self.data_dir.with_name(f"{self.data_dir.name}.new")
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o700)
+        give_to_server(directory)
         options = ["--auth=trust", "--no-locale", "--encoding=UTF8", f"--username={USER}"]
         if not self.settings["fsync"]:
             options.append("--no-sync")
-        self._execute("initdb", *options, f"--pgdata={self.data_dir}")
+        self._execute("initdb", *options, f"--pgdata={directory}")
+        directory.rename(self.data_dir)
 
     def _choose_port(self) -> int:
         if self._given_port is not None:
@@ -279,9 +272,14 @@ class PostgresServer:
 
     def _configure(self, port: int) -> None:
         """Replace postgresql.conf, so that all that differs from the defaults is on one page."""
-        lines = [f"{name} = {_quoted(value)}\n" for name, value in self.settings.items()]
-        path = self.data_dir / "postgresql.conf"
-        path.write_text(f"port = '{port}'\n{''.join(lines)}")
+        settings = {"port": port, **self.settings}
+        new = self.data_dir / "postgresql.conf.new"
+        new.unlink(missing_ok=True)
+        # Made anew and put in place by its name: the directory is not root's, and may hold links.
+        with new.open("x") as file:
+            file.writelines(f"{name} = {_quoted(value)}\n" for name, value in settings.items())
+        give_to_server(new)
+        new.replace(self.data_dir / "postgresql.conf")
 
     def _control(self, action: str, *options: str) -> None:
         arguments = [action, "--silent", "--wait", f"--timeout={PATIENCE_SECONDS}", *options]
@@ -293,13 +291,13 @@ class PostgresServer:
         # Opened here and inherited: the server's own user may be unable to reach the file.
         with self.log_path.open("a") as log:
             command = [str(self._binaries / program), *arguments]
-            done = run_as_server(command, cwd=self.data_dir, output=log.fileno())
+            done = run_as_server(command, output=log.fileno())
         if done.returncode != 0:
             with self.log_path.open() as log:
                 log.seek(start)
                 tail = "".join(log.readlines()[-20:])
             raise PostgresError(
-                f"{program} {arguments[0]} failed in {self.data_dir}. "
+                f"{program} {arguments[0]} failed for {self.data_dir}. "
                 f"The end of {self.log_path}:\n{tail}"
             )
 

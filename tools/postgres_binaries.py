@@ -55,20 +55,30 @@ def account() -> pwd.struct_passwd:
         ) from None
 
 
+def give_to_server(path: Path) -> None:
+    """Make the server's account the owner of a path. Does nothing unless root does it.
+
+    Args:
+        path: not a link.
+    """
+    if is_root():
+        os.chown(path, account().pw_uid, account().pw_gid, follow_symlinks=False)
+
+
 def run_as_server(
-    command: Sequence[str], *, cwd: Path | str = "/", output: int = subprocess.PIPE
+    command: Sequence[str], *, output: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
     """Run a program as the account of the server.
 
     Args:
         command: the program and its arguments.
-        cwd: where it runs; that account must be able to enter it.
         output: where its output and errors go; by default into the result.
     """
     user = account() if is_root() else None
     return subprocess.run(
         command,
-        cwd=cwd,
+        # The directory of this process may be closed to that account.
+        cwd="/",
         check=False,
         text=True,
         stdin=subprocess.DEVNULL,

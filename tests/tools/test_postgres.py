@@ -169,12 +169,14 @@ def test_a_setting_that_does_not_exist_is_an_error_that_shows_the_log(make_serve
 
 def test_a_start_that_was_killed_half_way_is_begun_again(make_server):
     server = make_server()
-    server.data_dir.mkdir()
-    (server.data_dir / "base").mkdir()
+    unfinished = server.data_dir.with_name(f"{server.data_dir.name}.new")
+    unfinished.mkdir()
+    (unfinished / "PG_VERSION").write_text("18\n")
 
     server.start()
 
     assert query(server, "SELECT 1") == (1,)
+    assert not unfinished.exists()
 
 
 def test_a_server_that_was_never_started_has_no_url(make_server):
