@@ -102,8 +102,8 @@ def _extra_partitions(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 @contextmanager
-def database(conninfo: str, name: str) -> Iterator[str]:
-    """Make a database with our tables and nothing else; yield how to reach it."""
+def database(conninfo: str, name: str, *, empty: bool = False) -> Iterator[str]:
+    """Make a database with our tables, or nothing; yield how to reach it."""
     from django_pgjobs.migrations._sql import _FOLDER
 
     with psycopg.connect(conninfo, autocommit=True) as connection:
@@ -116,7 +116,8 @@ def database(conninfo: str, name: str) -> Iterator[str]:
         )
         try:
             with psycopg.connect(address, autocommit=True) as made:
-                made.execute((_FOLDER / "0001_initial.up.sql").read_text(encoding="utf-8"))
+                if not empty:
+                    made.execute((_FOLDER / "0001_initial.up.sql").read_text(encoding="utf-8"))
             yield address
         finally:
             connection.execute(drop)
