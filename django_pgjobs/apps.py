@@ -16,6 +16,8 @@ class PgJobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import checks  # noqa: F401, PLC0415 - needs the app registry
+        # These need the app registry.
+        from . import checks  # noqa: F401, PLC0415
+        from .observability import logs  # noqa: F401, PLC0415
 
         autodiscover_modules("jobs")

@@ -24,8 +24,6 @@ Mistakes in settings are Django's ``ImproperlyConfigured``.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 
 class PgJobsError(Exception):
     """Base of every error of django-pgjobs. Do not raise directly."""
@@ -104,15 +102,10 @@ class UndecodablePayload(AttemptError):
 
 
 class JobTimeout(AttemptError):
-    """The attempt ran longer than the job's ``timeout``.
+    """The attempt ran longer than the job's ``timeout``. Raised inside the handler."""
 
-    Attributes:
-        limit: the timeout.
-    """
-
-    def __init__(self, message: str, *, limit: timedelta) -> None:
+    def __init__(self, message: str = "The attempt ran longer than its timeout.") -> None:
         super().__init__(message)
-        self.limit = limit
 
 
 class OperationError(PgJobsError):

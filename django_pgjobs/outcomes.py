@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 
-class Retry(Exception):  # noqa: N818 - an outcome, not an error
+class Retry(Exception):
     """Fail this attempt and run again, after ``delay`` or the job's own backoff.
 
     The attempt counts: at ``max_attempts`` the job is dead.
@@ -24,7 +24,7 @@ class Retry(Exception):  # noqa: N818 - an outcome, not an error
         self.delay = _checked(delay) if delay is not None else None
 
 
-class Snooze(Exception):  # noqa: N818 - an outcome, not an error
+class Snooze(Exception):
     """Give the job back and run it again after ``delay``. No attempt is spent.
 
     Args:
@@ -36,7 +36,7 @@ class Snooze(Exception):  # noqa: N818 - an outcome, not an error
         self.delay = _checked(delay)
 
 
-class Cancel(Exception):  # noqa: N818 - an outcome, not an error
+class Cancel(Exception):
     """End the job as cancelled. It does not run again.
 
     Args:

@@ -60,6 +60,7 @@ class Renewal:
     """What the heartbeat heard about an attempt."""
 
     id: JobId
+    fence_token: FenceToken
     is_owned: bool
     cancel_requested: bool
 

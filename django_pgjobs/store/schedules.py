@@ -67,3 +67,8 @@ def advance_schedule(
         "next_run_at": next_run_at,
     }
     execute(connection, "maintain/advance_schedule", params)
+
+
+def disable_schedule(connection: Executor, *, schedule_id: int) -> None:
+    """Stop a schedule that can never be due. See sql/maintain/disable_schedule.sql."""
+    execute(connection, "maintain/disable_schedule", {"schedule_id": schedule_id})

@@ -9,8 +9,8 @@
 -- Touches no indexed column. A row that is locked, because it is just being finished or
 -- cancelled, is skipped and not waited for: the heartbeat waits for nobody.
 --
--- Returns a row for each given attempt: `id`, `is_owned` (false: the lease is lost) and
--- `cancel_requested`.
+-- Returns a row for each given attempt: `id`, `fence_token`, `is_owned` (false: the lease is lost)
+-- and `cancel_requested`.
 -- Locks   jobs_active rows, SKIP LOCKED, until commit.
 -- Index   jobs_active_pkey
 WITH given AS MATERIALIZED (
@@ -51,6 +51,7 @@ renewed AS (
         jobs_active.cancel_requested
 )
 SELECT given.id,
+    given.fence_token,
     renewed.id IS NOT NULL OR seen.id IS NOT NULL AS is_owned,
     coalesce(renewed.cancel_requested, seen.cancel_requested, false) AS cancel_requested
 FROM given

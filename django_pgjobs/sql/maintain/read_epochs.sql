@@ -10,9 +10,9 @@ SELECT jobs_epoch.last_value AS epoch,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint - (
         SELECT coalesce(max(horizon.age), 0)
         FROM (
-            SELECT age(pg_stat_activity.backend_xmin) AS age
+            SELECT greatest(age(pg_stat_activity.backend_xmin), age(pg_stat_activity.backend_xid)) AS age
             FROM pg_stat_activity
-            WHERE pg_stat_activity.backend_xmin IS NOT NULL
+            WHERE (pg_stat_activity.backend_xmin IS NOT NULL OR pg_stat_activity.backend_xid IS NOT NULL)
                 AND pg_stat_activity.pid <> pg_backend_pid()
                 AND pg_stat_activity.datname IS NOT DISTINCT FROM current_database()
             UNION ALL

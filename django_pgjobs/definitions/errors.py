@@ -1,0 +1,63 @@
+"""What is kept of an exception: text that PostgreSQL can always store."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from typing import Final
+
+#: Longest error message, in characters.
+MAX_MESSAGE: Final = 10_000
+
+#: Longest traceback, in characters; the middle is left out.
+MAX_TRACEBACK: Final = 50_000
+
+_LINE_NUMBER: Final = re.compile(r"\bline \d+")
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+def class_path(error: BaseException) -> str:
+    """Return the importable path of an exception's class."""
+    kind = type(error)
+    return storable(f"{kind.__module__}.{kind.__qualname__}", 255)
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's message, even of one whose ``str()`` raises."""
+    try:
+        text = str(error)
+    except Exception as failure:
+        text = f"<str() of this {type(error).__name__} raised {type(failure).__name__}>"
+    return storable(text, MAX_MESSAGE)
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return an exception's traceback, without the values of local variables."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception as failure:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        text = f"{frames}{class_path(error)} (formatting it raised {type(failure).__name__})"
+    return storable(text, MAX_TRACEBACK)
+
+
+def fingerprint_of(error: BaseException) -> str:
+    """Return 16 hexadecimal digits that are the same for errors of the same kind.
+
+    Made of the exception's class and the functions it passed through, in order; line
+    numbers, addresses and ids do not count, so it survives an edit elsewhere in a file.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    path = [f"{frame.filename.rpartition('/')[2]}:{frame.name}" for frame in frames]
+    text = "\n".join([class_path(error), *path])
+    text = _VARYING.sub("N", _LINE_NUMBER.sub("line N", text))
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def storable(text: str, limit: int) -> str:
+    """Return ``text`` without NUL and lone surrogates, at most ``limit`` characters long."""
+    if len(text) > limit:
+        half = limit // 2 - 20
+        text = f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")

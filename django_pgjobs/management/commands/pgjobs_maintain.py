@@ -1,0 +1,42 @@
+"""``manage.py pgjobs_maintain``"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from ...conf import get_settings
+from ...definitions.registry import registry
+from ...maintenance.maintainer import Maintainer
+
+
+class Command(BaseCommand):
+    """Run maintenance until told to stop, or once."""
+
+    help = "Reap lost jobs, stage due ones, fire schedules, keep partitions."
+    requires_migrations_checks = True
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--once",
+            action="store_true",
+            help="Run every service once and exit, for use from cron.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        maintainer = Maintainer.from_settings(get_settings(), registry)
+        if options["once"]:
+            maintainer.run_once()
+            return
+        loop = threading.Thread(target=maintainer.run, name="pgjobs-maintenance")
+        # Blocked here and in every thread started from here; the wait below takes them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+        loop.start()
+        signal.sigwait([signal.SIGTERM, signal.SIGINT])
+        maintainer.stop()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGINT])
+        loop.join()

@@ -1,0 +1,122 @@
+"""Claim jobs: which statement, from which queue, how many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import psycopg
+
+from ..store.claim import (
+    Claim,
+    ClaimedJob,
+    claim_jobs,
+    claim_jobs_of_tenant,
+    claim_jobs_under_caps,
+)
+from ..store.execute import WorkerId
+from .queues import QueueOrder
+
+
+@dataclass(slots=True)
+class Walk:
+    """Where the walk over a queue's tenants stands, and what it saw last.
+
+    Attributes:
+        after_tenant: where the next walk begins.
+        sole_tenant: the only tenant with work, if so.
+        has_capped: a capped tenant has work.
+    """
+
+    after_tenant: int
+    sole_tenant: int | None = None
+    has_capped: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Claimer:
+    """Claims for one worker.
+
+    Args:
+        order: which queue comes next.
+        worker_id: of the worker.
+        lease: how long an attempt lives without a renewal.
+        default_weight: of tenants without a row.
+        random: source of jitter; a seeded one in tests.
+    """
+
+    order: QueueOrder
+    worker_id: WorkerId
+    lease: timedelta
+    default_weight: int
+    random: Random
+    walks: dict[str, Walk] = field(default_factory=dict)
+
+    def claim(self, connection: psycopg.Connection[Any], limit: int) -> list[ClaimedJob]:
+        """Return up to ``limit`` claimed jobs of the first queue that has any.
+
+        Empty only when every queue is empty, paused, or at its caps.
+        """
+        for queue in self.order.candidates():
+            jobs = self._claim_from(connection, queue, limit)
+            if jobs:
+                self.order.charge(queue, len(jobs))
+                return jobs
+            self.order.note_empty(queue)
+        return []
+
+    def _claim_from(
+        self, connection: psycopg.Connection[Any], queue: str, limit: int
+    ) -> list[ClaimedJob]:
+        walk = self.walks.get(queue)
+        if walk is None:
+            # A random start spreads workers that begin together over the tenants.
+            walk = self.walks[queue] = Walk(self.random.randrange(-1, 2**16))
+        walked = 0
+        while True:
+            claim = self._claim_once(connection, queue, limit, walk)
+            walked += 1
+            # A walk that ended early, or one by a statement that does not serve this
+            # tenant, has not shown that the queue is empty.
+            if claim.jobs or not claim.is_truncated or walked > _MOST_WALKS:
+                return claim.jobs
+
+    def _claim_once(
+        self, connection: psycopg.Connection[Any], queue: str, limit: int, walk: Walk
+    ) -> Claim:
+        if walk.sole_tenant is not None and not walk.has_capped:
+            claim = claim_jobs_of_tenant(
+                connection,
+                queue=queue,
+                tenant_id=walk.sole_tenant,
+                worker_id=self.worker_id,
+                limit=limit,
+                lease=self.lease,
+            )
+        else:
+            statement = claim_jobs_under_caps if walk.has_capped else claim_jobs
+            claim = statement(
+                connection,
+                queue=queue,
+                worker_id=self.worker_id,
+                limit=limit,
+                lease=self.lease,
+                after_tenant=walk.after_tenant,
+                offset=self.random.random(),
+                default_weight=self.default_weight,
+            )
+        if claim.capped and not walk.has_capped:
+            # Claim again at once, this time with the right to.
+            walk.has_capped = True
+            return claim if claim.jobs else self._claim_once(connection, queue, limit, walk)
+        walk.after_tenant = claim.last_tenant
+        walk.sole_tenant = claim.sole_tenant
+        walk.has_capped = claim.capped
+        return claim
+
+
+#: Walks of one queue without a job, each over `limit` tenants, before other queues get
+#: their turn.
+_MOST_WALKS = 50

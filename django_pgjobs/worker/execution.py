@@ -1,0 +1,198 @@
+"""Carry one claimed job to its outcome."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import close_old_connections, connections, reset_queries
+from django.utils import timezone, translation
+
+from .. import signals
+from ..definitions.definition import JobDefinition
+from ..definitions.errors import class_path, fingerprint_of, message_of, traceback_of
+from ..definitions.payloads import decode_payload, encode_value
+from ..definitions.registry import Registry
+from ..exceptions import InvalidPayload, JobTimeout, PgJobsError, UndecodablePayload
+from ..outcomes import Cancel, Retry, Snooze
+from ..states import Outcome
+from ..store.finish import Ending, Success
+from .attempts import Attempt
+from .measuring import RunTime
+from .timeouts import Deadline, DeadlineWatch
+
+logger = logging.getLogger("django_pgjobs.worker")
+
+#: A job that this process has no handler for goes back, for a newer worker to take: at first
+#: soon, then less and less often.
+_UNKNOWN_DELAY = timedelta(seconds=15)
+_UNKNOWN_DELAY_AT_MOST = timedelta(minutes=10)
+
+
+class Execution:
+    """Runs attempts, one at a time in each thread that calls ``run``.
+
+    Args:
+        registry: of definitions.
+        run_time: told how long handlers take.
+        watch: of timeouts.
+        max_result_bytes: limit of a result's JSON text.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        run_time: RunTime,
+        watch: DeadlineWatch,
+        max_result_bytes: int,
+    ) -> None:
+        self._registry = registry
+        self._run_time = run_time
+        self._watch = watch
+        self._max_result_bytes = max_result_bytes
+
+    def run(self, attempt: Attempt) -> Success | Ending:
+        """Carry ``attempt`` to its outcome. Never raises."""
+        definition = self._registry.find(attempt.job.job_name)
+        if definition is None:
+            return self._unknown(attempt)
+        try:
+            arguments = decode_payload(attempt.job.payload)
+        except UndecodablePayload as error:
+            return self._ended(definition, attempt, error, began=perf_counter())
+        signals.job_started.send_robust(definition, context=attempt.context)
+        began = perf_counter()
+        try:
+            with Deadline(self._watch, _seconds(definition.timeout)):
+                result = _call(definition, attempt, arguments)
+        except Exception as error:
+            outcome: Success | Ending = self._ended(definition, attempt, error, began)
+        else:
+            outcome = self._succeeded(definition, attempt, result, began)
+        finally:
+            _clean_thread()
+        return outcome
+
+    def _succeeded(
+        self, definition: JobDefinition, attempt: Attempt, result: Any, began: float
+    ) -> Success:
+        duration = perf_counter() - began
+        self._run_time.note(duration)
+        signals.job_finished.send_robust(
+            definition,
+            context=attempt.context,
+            outcome=Outcome.COMPLETED,
+            error=None,
+            duration=duration,
+        )
+        return Success(*attempt.key, None if result is None else self._encode(attempt, result))
+
+    def _encode(self, attempt: Attempt, result: Any) -> str | None:
+        # The work is done: a result that cannot be kept must not make it run again.
+        try:
+            text = encode_value(result, "result")
+            size = len(text.encode())
+            if size > self._max_result_bytes:
+                raise InvalidPayload(f"It takes {size} bytes.")
+        except InvalidPayload as error:
+            logger.error(
+                "The result was not kept: %s id=%s name=%s",
+                error,
+                attempt.job.id,
+                attempt.job.job_name,
+            )
+            return None
+        return text
+
+    def _ended(
+        self, definition: JobDefinition, attempt: Attempt, error: Exception, began: float
+    ) -> Ending:
+        duration = perf_counter() - began
+        self._run_time.note(duration)
+        ending = classify(attempt, error)
+        signals.job_finished.send_robust(
+            definition,
+            context=attempt.context,
+            outcome=ending.outcome,
+            error=error,
+            duration=duration,
+        )
+        return ending
+
+    def _unknown(self, attempt: Attempt) -> Ending:
+        logger.warning(
+            "%s It goes back for a newer worker. id=%s",
+            self._registry.explain_missing(attempt.job.job_name),
+            attempt.job.id,
+        )
+        delay = min(_UNKNOWN_DELAY * attempt.job.claims, _UNKNOWN_DELAY_AT_MOST)
+        return released(attempt, delay=delay)
+
+
+def classify(attempt: Attempt, error: Exception) -> Ending:
+    """Return how an attempt ends whose handler raised ``error``."""
+    job_id, fence_token = attempt.key
+    match error:
+        case Snooze():
+            return Ending(
+                id=job_id, fence_token=fence_token, outcome=Outcome.SNOOZED, delay=error.delay
+            )
+        case Cancel():
+            return Ending(
+                id=job_id,
+                fence_token=fence_token,
+                outcome=Outcome.CANCELLED,
+                error_class=class_path(error),
+                error_message=message_of(error),
+            )
+    return Ending(
+        id=job_id,
+        fence_token=fence_token,
+        outcome=Outcome.TIMEOUT if isinstance(error, JobTimeout) else Outcome.FAILED,
+        # What cannot be decoded now never will be.
+        is_retryable=not isinstance(error, UndecodablePayload),
+        delay=error.delay if isinstance(error, Retry) else None,
+        error_class=class_path(error),
+        error_message=message_of(error),
+        traceback=traceback_of(error),
+        fingerprint=fingerprint_of(error),
+    )
+
+
+def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
+    """Return the ending of an attempt that is given back, not counted."""
+    job_id, fence_token = attempt.key
+    return Ending(id=job_id, fence_token=fence_token, outcome=Outcome.RELEASED, delay=delay)
+
+
+def _seconds(timeout: timedelta | None) -> float | None:
+    return timeout.total_seconds() if timeout is not None else None
+
+
+def _call(definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]) -> Any:
+    function = async_to_sync(definition.function) if definition.is_async else definition.function
+    if definition.takes_context:
+        return function(attempt.context, **arguments)
+    return function(**arguments)
+
+
+def _clean_thread() -> None:
+    """Leave nothing of a handler to the next one in this thread."""
+    try:
+        for connection in connections.all(initialized_only=True):
+            if connection.in_atomic_block or not connection.get_autocommit():
+                # A handler that left a transaction open: what it did is undone.
+                connection.close()
+                connection.in_atomic_block = False
+        close_old_connections()
+        reset_queries()
+    except PgJobsError:
+        raise
+    except Exception:
+        logger.exception("Cleaning up after a handler failed")
+    translation.deactivate()
+    timezone.deactivate()

@@ -1,0 +1,178 @@
+"""Write outcomes: at once when idle, in batches under load."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import Final
+
+import psycopg
+
+from .. import signals
+from ..store.connecting import Session
+from ..store.execute import WorkerId
+from ..store.finish import Ending, Success, complete_jobs, end_attempts, resolve_attempts
+from .attempts import Attempt, AttemptsInHand
+from .execution import released
+from .retrying import describe, is_transient, pause_before
+
+logger = logging.getLogger("django_pgjobs.worker")
+
+#: Most outcomes in one statement.
+BATCH: Final = 500
+
+Outcomes = Sequence[tuple[Attempt, Success | Ending]]
+
+
+class Finisher:
+    """A thread that writes the outcomes of attempts, under their fences.
+
+    While one batch is written the next one gathers, so batches grow with the load. An
+    outcome is kept and tried again through an outage; what makes it safe to write twice is the
+    fence, and what tells a lost answer from a lost lease is resolve_attempts.
+
+    Args:
+        session: a connection of its own.
+        worker_id: of the worker.
+        in_hand: attempts are removed from it when written or refused.
+        backoff_base: see sql/finish/end_attempts.sql.
+        backoff_cap: see there.
+        random: source of jitter.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        worker_id: WorkerId,
+        in_hand: AttemptsInHand,
+        backoff_base: timedelta,
+        backoff_cap: timedelta,
+        random: Random,
+    ) -> None:
+        self._session = session
+        self._worker_id = worker_id
+        self._in_hand = in_hand
+        self._backoff_base = backoff_base
+        self._backoff_cap = backoff_cap
+        self._random = random
+        self._outcomes: SimpleQueue[tuple[Attempt, Success | Ending] | None] = SimpleQueue()
+        self._submitting = threading.Lock()
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgjobs-finisher", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, attempt: Attempt, outcome: Success | Ending) -> None:
+        """Have an outcome written. Returns at once.
+
+        Only the first outcome of an attempt counts: a handler may return after the worker
+        has given its job back.
+        """
+        with self._submitting:
+            if attempt.has_ended:
+                return
+            attempt.has_ended = True
+        self._outcomes.put((attempt, outcome))
+
+    def stop(self, *, timeout: float) -> None:
+        """Write what was submitted, then end; give up after ``timeout`` seconds."""
+        self._outcomes.put(None)
+        self._thread.join(timeout)
+        self._abandoned.set()
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            batch, is_last = self._gather()
+            if batch:
+                self._write(batch)
+                self._in_hand.remove([attempt for attempt, _ in batch])
+        self._session.close()
+
+    def _gather(self) -> tuple[list[tuple[Attempt, Success | Ending]], bool]:
+        batch = []
+        item = self._outcomes.get()
+        with suppress(Empty):
+            while item is not None:
+                batch.append(item)
+                if len(batch) >= BATCH:
+                    return batch, False
+                item = self._outcomes.get_nowait()
+            return batch, True
+        return batch, False
+
+    def _write(self, batch: Outcomes) -> None:
+        """Write a batch, however long it takes; drop what is refused."""
+        tries = 0
+        while not self._abandoned.is_set():
+            try:
+                self._write_once(batch)
+            except psycopg.Error as error:
+                tries += 1
+                if is_transient(error):
+                    logger.warning(
+                        "Writing %s outcomes failed, will retry: %s", len(batch), describe(error)
+                    )
+                    self._abandoned.wait(pause_before(tries, self._random))
+                    continue
+                self._write_one_by_one(batch, error)
+            return
+
+    def _write_once(self, batch: Outcomes) -> None:
+        written: set[int] = set()
+        successes = [outcome for _, outcome in batch if isinstance(outcome, Success)]
+        if successes:
+            ids = complete_jobs(self._session.connection, successes, worker_id=self._worker_id)
+            written.update(ids)
+        endings = [outcome for _, outcome in batch if isinstance(outcome, Ending)]
+        if endings:
+            ended = end_attempts(
+                self._session.connection,
+                endings,
+                worker_id=self._worker_id,
+                backoff_base=self._backoff_base,
+                backoff_cap=self._backoff_cap,
+            )
+            written.update(job.id for job in ended)
+        if len(written) < len(batch):
+            self._resolve([attempt for attempt, _ in batch if attempt.job.id not in written])
+
+    def _resolve(self, refused: Sequence[Attempt]) -> None:
+        resolved = resolve_attempts(self._session.connection, [attempt.key for attempt in refused])
+        recorded = {attempt.id for attempt in resolved if attempt.is_recorded}
+        for attempt in refused:
+            if attempt.job.id not in recorded:
+                report_lost(attempt)
+
+    def _write_one_by_one(self, batch: Outcomes, error: psycopg.Error) -> None:
+        """Keep one outcome that cannot be written from taking its neighbours with it."""
+        if len(batch) > 1:
+            for item in batch:
+                self._write([item])
+            return
+        ((attempt, outcome),) = batch
+        logger.error("The outcome of job id=%s was refused: %s", attempt.job.id, describe(error))
+        if isinstance(outcome, Success):
+            # Without its result the success can be recorded.
+            self._write([(attempt, Success(*attempt.key, None))] if outcome.result else [])
+        elif outcome.error_message is not None:
+            self._write([(attempt, released(attempt, delay=self._backoff_cap))])
+
+
+def report_lost(attempt: Attempt) -> None:
+    """Tell the handler and the project that an attempt is not this worker's any more."""
+    if attempt.is_lost:
+        return
+    attempt.is_lost = True
+    attempt.context._cancelled.set()
+    signals.lease_lost.send_robust(
+        Attempt, job_id=attempt.job.id, fence_token=attempt.job.fence_token
+    )

@@ -1,0 +1,144 @@
+"""The heartbeat: renew leases, and hear of cancellation and loss."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from ..store.connecting import Session
+from ..store.execute import WorkerId
+from ..store.finish import renew_leases
+from ..store.maintain import forget_worker, record_worker
+from .attempts import Attempt, AttemptsInHand
+from .finishing import report_lost
+from .retrying import describe
+
+logger = logging.getLogger("django_pgjobs.worker")
+
+
+class Heartbeat:
+    """A thread with a connection of its own that keeps the worker's leases alive.
+
+    It never shares a transaction with a handler and never waits for a row lock.
+
+    Args:
+        session: a connection of its own.
+        worker_id: of the worker.
+        in_hand: the attempts to renew.
+        lease: how long a lease lasts.
+        interval: between two beats.
+        queues: returns what the worker serves, for the list of workers.
+        concurrency: jobs it runs at a time, for the list of workers.
+        on_isolation: called once when the server could not be reached for a whole lease.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        worker_id: WorkerId,
+        in_hand: AttemptsInHand,
+        lease: timedelta,
+        interval: timedelta,
+        queues: Callable[[], Sequence[str]],
+        concurrency: int,
+        on_isolation: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._worker_id = worker_id
+        self._in_hand = in_hand
+        self._lease = lease
+        self._interval = interval.total_seconds()
+        self._queues = queues
+        self._concurrency = concurrency
+        self._on_isolation = on_isolation
+        self._heard_at = monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgjobs-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and take the worker off the list. Waits for a beat under way."""
+        self._stopped.set()
+        self._thread.join(self._interval + 5)
+
+    def beat(self) -> None:
+        """Renew every lease in hand and record the worker.
+
+        Raises:
+            psycopg.Error: the server could not be asked.
+        """
+        attempts = self._in_hand.all()
+        connection = self._session.connection
+        began = monotonic()
+        record_worker(
+            connection,
+            worker_id=self._worker_id,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self._queues(),
+            concurrency=self._concurrency,
+            running=len(attempts),
+        )
+        if attempts:
+            self._renew(connection, attempts)
+        self._heard_at = began
+
+    def _renew(self, connection: psycopg.Connection[Any], attempts: Sequence[Attempt]) -> None:
+        by_token = {attempt.job.fence_token: attempt for attempt in attempts}
+        began = monotonic()
+        renewals = renew_leases(
+            connection,
+            [attempt.key for attempt in attempts],
+            worker_id=self._worker_id,
+            lease=self._lease,
+        )
+        for renewal in renewals:
+            attempt = by_token[renewal.fence_token]
+            if renewal.is_owned:
+                attempt.renewed_at = began
+            elif not attempt.has_ended:
+                # Of an attempt that has ended, the finisher finds out.
+                report_lost(attempt)
+            if renewal.cancel_requested:
+                attempt.context._cancelled.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.beat()
+                pause = self._interval
+            except psycopg.Error as error:
+                # Sooner than the next beat: every lease is getting shorter.
+                pause = min(1.0, self._interval)
+                self._note_outage(error)
+            self._stopped.wait(pause)
+        self._take_leave()
+
+    def _note_outage(self, error: psycopg.Error) -> None:
+        silence = monotonic() - self._heard_at
+        logger.warning(
+            "The heartbeat failed, %.0f s after the last one: %s", silence, describe(error)
+        )
+        if silence > self._lease.total_seconds():
+            for attempt in self._in_hand.all():
+                report_lost(attempt)
+            self._on_isolation()
+
+    def _take_leave(self) -> None:
+        try:
+            forget_worker(self._session.connection, worker_id=self._worker_id)
+        except psycopg.Error as error:
+            logger.warning("The worker could not take itself off the list: %s", describe(error))
+        self._session.close()

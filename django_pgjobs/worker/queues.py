@@ -1,0 +1,80 @@
+"""Which queue to claim from next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..definitions.definition import queue_problems
+
+#: Weight of a queue that is served without a weight of its own.
+DEFAULT_WEIGHT = 1
+
+
+class QueueOrder:
+    """Serves queues in proportion to their weights, or strictly one before another.
+
+    Stride scheduling: each queue has a position that moves by jobs / weight when jobs are
+    taken from it, and the queue that is furthest behind goes first. A queue that was
+    empty gets no credit for that time. See Waldspurger and Weihl, "Stride Scheduling:
+    Deterministic Proportional-Share Resource Management", MIT, 1995.
+
+    Args:
+        weights: of each queue, above zero. For strict order their values do not matter.
+        is_strict: always try the queues in the order given.
+    """
+
+    def __init__(self, weights: Mapping[str, int], *, is_strict: bool = False) -> None:
+        self._weights = dict(weights)
+        self._is_strict = is_strict
+        self._positions = dict.fromkeys(self._weights, 0.0)
+
+    @property
+    def names(self) -> list[str]:
+        """The queues, in the order given."""
+        return list(self._weights)
+
+    def candidates(self) -> list[str]:
+        """Return the queues in the order in which to try them."""
+        if self._is_strict:
+            return self.names
+        return sorted(self._weights, key=self._positions.__getitem__)
+
+    def charge(self, queue: str, jobs: int) -> None:
+        """Note that ``jobs`` were taken from ``queue``."""
+        self._positions[queue] += jobs / self._weights[queue]
+
+    def note_empty(self, queue: str) -> None:
+        """Note that ``queue`` had nothing: it may not save up its turns."""
+        ahead = [position for name, position in self._positions.items() if name != queue]
+        if ahead:
+            self._positions[queue] = max(self._positions[queue], min(ahead))
+
+    def add(self, queues: Iterable[str]) -> None:
+        """Serve further queues, with the default weight."""
+        for queue in queues:
+            if queue not in self._weights:
+                start = min(self._positions.values(), default=0.0)
+                self._weights[queue] = DEFAULT_WEIGHT
+                self._positions[queue] = start
+
+
+def parse_queues(text: str) -> dict[str, int]:
+    """Return the weights of ``critical=5,default=3,bulk``.
+
+    Raises:
+        ValueError: that is not a list of queues.
+    """
+    weights: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, weight = part.strip().partition("=")
+        for problem in queue_problems(name):
+            raise ValueError(problem)
+        if name in weights:
+            raise ValueError(f"The queue {name!r} is named twice in {text!r}.")
+        if equals and not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= 1000):
+            raise ValueError(
+                f"The weight of queue {name!r} must be a whole number from 1 to 1000, "
+                f"not {weight!r}."
+            )
+        weights[name] = int(weight) if equals else DEFAULT_WEIGHT
+    return weights

@@ -1,0 +1,112 @@
+"""Raise JobTimeout in the thread of a handler that runs too long.
+
+``PyThreadState_SetAsyncExc`` delivers the exception at the next bytecode of that thread;
+a handler inside a C call sees it when the call returns.
+See https://docs.python.org/3/c-api/threads.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import itertools
+import threading
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from ..exceptions import JobTimeout
+
+
+class Deadline:
+    """A block of code in one thread that must end in time.
+
+    As a context manager it makes sure that the exception is raised inside the block or
+    not at all.
+
+    Args:
+        watch: who watches the clock.
+        seconds: until the deadline, or None for no deadline.
+    """
+
+    def __init__(self, watch: DeadlineWatch, seconds: float | None) -> None:
+        self._watch = watch
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._thread_id: int | None = None
+        self.has_passed = False
+
+    def __enter__(self) -> Self:
+        if self._seconds is not None:
+            self._thread_id = threading.get_ident()
+            self._watch.add(monotonic() + self._seconds, self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._seconds is None:
+            return
+        with self._lock:
+            self._thread_id = None
+            if self.has_passed and not isinstance(error, JobTimeout):
+                # Set, but not yet delivered: take it back.
+                _set_async_exception(threading.get_ident(), None)
+
+    def pass_(self) -> None:
+        """Raise in the block's thread, if the block has not ended."""
+        with self._lock:
+            if self._thread_id is not None:
+                self.has_passed = True
+                _set_async_exception(self._thread_id, JobTimeout)
+
+
+class DeadlineWatch:
+    """A thread that lets deadlines pass. Started with the first deadline."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._heap: list[tuple[float, int, Deadline]] = []
+        self._numbers = itertools.count()
+        self._is_stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, at: float, deadline: Deadline) -> None:
+        """Let ``deadline`` pass at ``at``, on the monotonic clock."""
+        with self._changed:
+            heapq.heappush(self._heap, (at, next(self._numbers), deadline))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="pgjobs-deadlines", daemon=True
+                )
+                self._thread.start()
+            elif self._heap[0][2] is deadline:
+                self._changed.notify()
+
+    def stop(self) -> None:
+        """End the thread. Deadlines that have not passed never will."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._is_stopped and not self._is_due():
+                    wait = self._heap[0][0] - monotonic() if self._heap else None
+                    self._changed.wait(wait)
+                if self._is_stopped:
+                    return
+                _, _, deadline = heapq.heappop(self._heap)
+            deadline.pass_()
+
+    def _is_due(self) -> bool:
+        return bool(self._heap) and self._heap[0][0] <= monotonic()
+
+
+def _set_async_exception(thread_id: int, kind: type[BaseException] | None) -> None:
+    argument = ctypes.py_object(kind) if kind is not None else None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), argument)
