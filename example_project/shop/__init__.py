@@ -1,0 +1,1 @@
+"""Orders of several merchants, and the jobs that follow an order."""
