@@ -1,0 +1,81 @@
+"""Jobs for the processes that the acceptance tests start.
+
+They keep a ledger outside the protocol: a line for each start and end, written with one
+``write`` to a file, so that it survives SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from time import monotonic
+
+from django.db import connection
+
+from django_pgjobs import JobContext, job
+
+#: No handler waits longer for its gate, in seconds.
+LONGEST = 60.0
+
+
+def note(context: JobContext, event: str) -> None:
+    """Add a line to the ledger."""
+    line = f"{context.id} {context.claims} {event} {os.getpid()}\n"
+    descriptor = os.open(os.environ["PGJOBS_TEST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+@job
+def quick(context: JobContext, number: int = 0) -> int:
+    """Do nothing much."""
+    note(context, "start")
+    note(context, "end")
+    return number
+
+
+@job(max_attempts=5)
+def gated(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists."""
+    note(context, "start")
+    wait_for_gate(gate)
+    note(context, "end")
+
+
+@job(max_attempts=5)
+def gated_in_transaction(context: JobContext, gate: str) -> None:
+    """Run in one transaction until the file ``gate`` exists."""
+    from django.db import transaction
+
+    note(context, "start")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        wait_for_gate(gate)
+    note(context, "end")
+
+
+@job(max_attempts=2)
+def kill_own_process(context: JobContext) -> None:
+    """Take the worker down, as a segmentation fault would."""
+    note(context, "start")
+    os._exit(1)
+
+
+@job(max_attempts=5)
+async def gated_async(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists, from a coroutine."""
+    note(context, "start")
+    wait_for_gate(gate)
+    note(context, "end")
+
+
+def wait_for_gate(gate: str) -> None:
+    """Return when the file exists."""
+    tick, deadline = threading.Event(), monotonic() + LONGEST
+    while not Path(gate).exists():
+        if monotonic() > deadline:
+            raise TimeoutError(f"The gate {gate} was never opened.")
+        tick.wait(0.01)

@@ -1,0 +1,34 @@
+"""Settings of the processes that the acceptance tests start: short leases, quick maintenance."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+
+from tests.settings import *  # noqa: F403
+from tests.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.acceptance"]
+
+PGJOBS = {
+    "LEASE_DURATION": timedelta(seconds=3),
+    "HEARTBEAT_INTERVAL": timedelta(seconds=0.5),
+    "REAPER_INTERVAL": timedelta(seconds=0.5),
+    "POLL_INTERVAL": timedelta(seconds=0.1),
+    "SHUTDOWN_TIMEOUT": timedelta(seconds=20),
+    "BACKOFF_BASE": timedelta(seconds=0.1),
+    "BACKOFF_CAP": timedelta(seconds=1),
+}
+# A test may ask for other values, in seconds.
+PGJOBS |= {
+    name: timedelta(seconds=seconds)
+    for name, seconds in json.loads(os.environ.get("PGJOBS_TEST_DURATIONS", "{}")).items()
+}
+
+LOGGING = {
+    "version": 1,
+    "formatters": {"line": {"format": "%(asctime)s %(process)d %(levelname)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"django_pgjobs": {"handlers": ["stderr"], "level": "INFO"}},
+}

@@ -1,0 +1,187 @@
+"""Real workers, real signals."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from django.db import transaction
+
+from django_pgjobs import enqueue_many
+from tests.acceptance.jobs import (
+    gated,
+    gated_async,
+    gated_in_transaction,
+    kill_own_process,
+    quick,
+)
+from tests.fix_workers import wait_until
+
+pytestmark = pytest.mark.process
+
+
+def test_ten_thousand_jobs_run_once_each_in_two_workers(processes):
+    enqueued = [job.id for job in enqueue_many(quick.prepare(number=n) for n in range(10_000))]
+    workers = [processes.worker(), processes.worker()]
+
+    processes.wait_until_empty()
+
+    assert len(processes.events("end")) == 10_000
+    assert {pid for _, _, _, pid in processes.events()} == {worker.pid for worker in workers}
+    completed = processes.value("SELECT count(*) FROM jobs_completed WHERE status = 'completed'")
+    assert completed == 10_000
+    processes.check_invariants(enqueued)
+
+
+def test_a_job_of_a_killed_worker_runs_again(processes, tmp_path):
+    job = gated.enqueue(gate=str(tmp_path / "gate"))
+    processes.maintenance()
+    first = processes.worker()
+    processes.wait_for_start(job.id)
+
+    first.kill()
+    second = processes.worker()
+    pid = processes.wait_for_start(job.id, claim=2)
+    (tmp_path / "gate").touch()
+
+    processes.wait_for_status(job.id, "completed")
+    assert pid == second.pid
+    assert processes.value("SELECT attempt FROM jobs_completed WHERE id = %s", job.id) == 2
+    attempt = processes.connection.execute(
+        "SELECT claim, attempt, outcome FROM job_attempts WHERE job_id = %s", [job.id]
+    ).fetchall()
+    assert attempt == [(1, 1, "lost")]
+    processes.check_invariants([job.id])
+
+
+def test_a_worker_stopped_past_its_lease_cannot_finish_its_job(processes, tmp_path):
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    processes.maintenance()
+    zombie = processes.worker()
+    processes.wait_for_start(job.id)
+    zombie.send(signal.SIGSTOP)
+    owner = processes.worker()
+    processes.wait_for_start(job.id, claim=2)
+
+    # The zombie ends its handler first, while the other one still owns the job.
+    owner.send(signal.SIGSTOP)
+    gate.touch()
+    zombie.send(signal.SIGCONT)
+    wait_until(lambda: "lease lost" in zombie.output(), "the zombie hears of its loss")
+
+    assert processes.status_of(job.id) == "running"
+    owner.send(signal.SIGCONT)
+    processes.wait_for_status(job.id, "completed")
+    locked_by = processes.value("SELECT locked_by FROM jobs_completed WHERE id = %s", job.id)
+    assert f":{owner.pid}:" in locked_by
+    processes.check_invariants([job.id])
+
+
+@pytest.mark.parametrize("handler", [gated, gated_in_transaction, gated_async])
+def test_a_job_longer_than_four_leases_runs_once(processes, tmp_path, handler):
+    gate = tmp_path / "gate"
+    durations = {"LEASE_DURATION": 1.5, "HEARTBEAT_INTERVAL": 0.3}
+    job = handler.enqueue(gate=str(gate))
+    processes.maintenance(durations)
+    processes.worker(durations=durations)
+    processes.wait_for_start(job.id)
+
+    query = "SELECT clock_timestamp() > locked_at + interval '6 s' FROM jobs_active WHERE id = %s"
+    wait_until(lambda: processes.value(query, job.id), "four leases have passed")
+    gate.touch()
+
+    processes.wait_for_status(job.id, "completed")
+    assert len(processes.events("start")) == 1
+    processes.check_invariants([job.id])
+
+
+def test_sigterm_lets_running_jobs_finish_and_gives_back_the_others(processes, tmp_path):
+    gate = tmp_path / "gate"
+    running = [gated.enqueue(gate=str(gate)).id for _ in range(2)]
+    worker = processes.worker("--concurrency", "2")
+    for job_id in running:
+        processes.wait_for_start(job_id)
+    waiting = quick.enqueue().id
+
+    worker.send(signal.SIGTERM)
+    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    gate.touch()
+
+    assert worker.wait() == 0
+    assert [processes.status_of(job_id) for job_id in running] == ["completed", "completed"]
+    assert processes.status_of(waiting) in {"pending", "retryable"}
+    assert processes.value("SELECT attempt FROM jobs_active WHERE id = %s", waiting) == 0
+    processes.check_invariants([*running, waiting], quiet=False)
+
+
+def test_a_job_still_running_at_the_deadline_is_given_back_uncounted(processes, tmp_path):
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    worker = processes.worker(durations={"SHUTDOWN_TIMEOUT": 0.2})
+    processes.wait_for_start(job.id)
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait() == 0
+    assert processes.status_of(job.id) == "retryable"
+    attempt = processes.value("SELECT attempt FROM jobs_active WHERE id = %s", job.id)
+    outcome = processes.value("SELECT outcome FROM job_attempts WHERE job_id = %s", job.id)
+    assert (attempt, outcome) == (0, "released")
+    gate.touch()
+    processes.worker()
+    processes.wait_for_status(job.id, "completed")
+    processes.check_invariants([job.id])
+
+
+def test_a_second_signal_ends_the_worker_at_once_and_its_job_comes_back(processes, tmp_path):
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    worker = processes.worker()
+    processes.wait_for_start(job.id)
+
+    worker.send(signal.SIGTERM)
+    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait() == 128 + signal.SIGTERM
+    gate.touch()
+    processes.worker("--maintain")
+    processes.wait_for_status(job.id, "completed")
+    processes.check_invariants([job.id])
+
+
+def test_a_job_that_kills_its_worker_is_dead_after_its_attempts(processes):
+    job = kill_own_process.enqueue()
+    processes.maintenance()
+
+    for claim in (1, 2):
+        worker = processes.worker()
+        processes.wait_for_start(job.id, claim)
+        assert worker.wait() == 1
+    processes.wait_for_status(job.id, "dead")
+
+    outcomes = processes.connection.execute(
+        "SELECT claim, outcome FROM job_attempts WHERE job_id = %s ORDER BY claim", [job.id]
+    ).fetchall()
+    assert outcomes == [(1, "lost"), (2, "lost")]
+    processes.check_invariants([job.id])
+
+
+def test_nothing_runs_before_the_commit(processes):
+    processes.worker()
+    with transaction.atomic():
+        job = quick.enqueue()
+        other = quick.enqueue()
+        # The worker has looked several times by the time it has run a job enqueued later.
+        marker = processes.value(
+            "INSERT INTO jobs_active (epoch, created_at, scheduled_at, status, job_name) "
+            "VALUES (1, now(), now(), 'pending', %s) RETURNING id",
+            quick.name,
+        )
+        processes.wait_for_status(marker, "completed")
+        assert processes.status_of(job.id) is None
+
+    processes.wait_for_status(job.id, "completed")
+    processes.wait_for_status(other.id, "completed")
+    processes.check_invariants([job.id, other.id, marker])

@@ -1,0 +1,226 @@
+"""Fixtures for tests that start real processes and send them real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.invariants import check_invariants, make_ledger
+
+ROOT = Path(__file__).parent.parent
+
+#: Bound of every wait, in seconds: generous, for a machine that is busy with other things.
+PATIENCE = 60.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, *, patience: float = PATIENCE) -> Any:
+    """Return the first true value of ``condition``.
+
+    Raises:
+        AssertionError: it did not come true in time; ``what`` says what was awaited.
+    """
+    tick, deadline = Event(), monotonic() + patience
+    while not (value := condition()):
+        assert monotonic() < deadline, f"waited {patience:.0f} s in vain: {what}"
+        tick.wait(0.02)
+    return value
+
+
+@dataclass
+class Process:
+    """A management command that runs in a process of its own."""
+
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.popen.pid
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it, as the kernel would."""
+        self.send(signal.SIGKILL)
+        self.popen.wait(PATIENCE)
+
+    def wait(self, patience: float = PATIENCE) -> int:
+        """Return the exit code when it has ended."""
+        return self.popen.wait(patience)
+
+    def output(self) -> str:
+        """Return what it has written so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+@dataclass
+class Processes:
+    """Starts commands against the test database, and keeps their ledger."""
+
+    folder: Path
+    database_url: str
+    connection: psycopg.Connection[Any]
+    started: list[Process] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Path:
+        """The file to which handlers write their starts and ends."""
+        return self.folder / "ledger"
+
+    def start(self, *command: str, durations: dict[str, float] | None = None) -> Process:
+        """Start a management command.
+
+        Args:
+            command: its name and options.
+            durations: other values of PGJOBS, in seconds.
+        """
+        log = self.folder / f"{len(self.started)}-{command[0]}.log"
+        environment = {
+            **os.environ,
+            "DATABASE_URL": self.database_url,
+            "DJANGO_SETTINGS_MODULE": "tests.acceptance.settings",
+            "PGJOBS_TEST_LEDGER": str(self.ledger),
+            "PGJOBS_TEST_DURATIONS": json.dumps(durations or {}),
+            "PYTHONUNBUFFERED": "1",
+        }
+        with log.open("wb") as stream:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "django", *command],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process(popen, log)
+        self.started.append(process)
+        return process
+
+    def worker(self, *options: str, durations: dict[str, float] | None = None) -> Process:
+        """Start a worker and wait until it works."""
+        process = self.start("pgjobs_worker", *options, durations=durations)
+        self._wait_for_line(process, "worker started")
+        return process
+
+    def maintenance(self, durations: dict[str, float] | None = None) -> Process:
+        """Start maintenance and wait until it works."""
+        process = self.start("pgjobs_maintain", durations=durations)
+        self._wait_for_line(process, "maintenance started")
+        return process
+
+    def _wait_for_line(self, process: Process, line: str) -> None:
+        wait_until(
+            lambda: line in process.output() or process.popen.poll() is not None, repr(line)
+        )
+        assert process.popen.poll() is None, process.output()
+
+    def events(self, event: str | None = None) -> list[tuple[int, int, str, int]]:
+        """Return the ledger: job id, claim, ``start`` or ``end``, and process id."""
+        if not self.ledger.exists():
+            return []
+        rows = [line.split() for line in self.ledger.read_text().splitlines()]
+        events = [(int(job), int(claim), name, int(pid)) for job, claim, name, pid in rows]
+        return [row for row in events if event is None or row[2] == event]
+
+    def value(self, query: str, *params: Any) -> Any:
+        """Return the first column of the first row of a query, or None."""
+        row = self.connection.execute(query, params).fetchone()
+        return row[0] if row else None
+
+    def status_of(self, job_id: int) -> str | None:
+        """Return a job's status, wherever it is."""
+        return self.value(
+            "SELECT status::text FROM jobs_active WHERE id = %s "
+            "UNION ALL SELECT status::text FROM jobs_completed WHERE id = %s",
+            job_id,
+            job_id,
+        )
+
+    def wait_for_status(self, job_id: int, status: str) -> None:
+        """Return when a job has reached a status."""
+        wait_until(lambda: self.status_of(job_id) == status, f"job {job_id} becomes {status}")
+
+    def wait_for_start(self, job_id: int, claim: int = 1) -> int:
+        """Return the process id of the handler that began this claim of a job."""
+
+        def find() -> int | None:
+            for event_id, event_claim, _, pid in self.events("start"):
+                if (event_id, event_claim) == (job_id, claim):
+                    return pid
+            return None
+
+        pid = wait_until(find, f"claim {claim} of job {job_id} starts")
+        return int(pid)
+
+    def wait_until_empty(self, patience: float = PATIENCE) -> None:
+        """Return when every job has finished."""
+        wait_until(
+            lambda: not self.value("SELECT EXISTS (SELECT FROM jobs_active)"),
+            "every job finishes",
+            patience=patience,
+        )
+
+    def check_invariants(self, enqueued: list[int], *, quiet: bool = True) -> None:
+        """Check the invariants of the protocol against what handlers wrote down.
+
+        Args:
+            enqueued: ids of every job whose enqueue was committed.
+            quiet: everything has ended.
+        """
+        make_ledger(self.connection)
+        with self.connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO ledger.enqueued (job_id) VALUES (%s)", [(i,) for i in enqueued]
+            )
+            # A claim that the tables do not know gets a token that they do not know.
+            cursor.executemany(
+                """
+                INSERT INTO ledger.executed (job_id, fence_token, event)
+                SELECT given.id, coalesce(
+                    (SELECT fence_token FROM job_attempts WHERE job_id = given.id
+                        AND claim = given.claim),
+                    (SELECT fence_token FROM jobs_completed WHERE id = given.id
+                        AND claims = given.claim),
+                    (SELECT fence_token FROM jobs_active WHERE id = given.id
+                        AND claims = given.claim),
+                    -1
+                ), given.event
+                FROM (SELECT %s::bigint AS id, %s::integer AS claim, %s::text AS event) AS given
+                """,
+                [(job, claim, name) for job, claim, name, _ in self.events()],
+            )
+        violations = check_invariants(self.connection, ledger=True, quiet=quiet)
+        assert violations == []
+
+
+@pytest.fixture
+def processes(
+    connection: psycopg.Connection[Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Processes]:
+    """Start processes against the test database; none of them outlives the test."""
+    info = connection.info
+    url = f"postgres://{info.user}@{info.host}:{info.port}/{info.dbname}"
+    running = Processes(tmp_path, url, connection)
+    yield running
+    for process in running.started:
+        if process.popen.poll() is None:
+            process.send(signal.SIGCONT)
+            process.kill()
+        # pytest shows it when the test has failed.
+        print(f"--- {process.log.name}: exit code {process.popen.returncode}")
+        print(process.output()[-20_000:])
