@@ -60,9 +60,9 @@ class PgJobsSettings:
         _check_positive(self)
         if self.heartbeat_interval * 3 > self.lease_duration:
             raise ImproperlyConfigured(
-                f"PGJOBS['HEARTBEAT_INTERVAL'] ({self.heartbeat_interval}) must be at most a third "
-                f"of PGJOBS['LEASE_DURATION'] ({self.lease_duration}), so that two renewals may be "
-                "missed before a lease expires."
+                f"PGJOBS['HEARTBEAT_INTERVAL'] ({self.heartbeat_interval}) must be at most a "
+                f"third of PGJOBS['LEASE_DURATION'] ({self.lease_duration}), so that two "
+                "renewals may be missed before a lease expires."
             )
 
     @classmethod
@@ -114,11 +114,16 @@ def _check_positive(values: PgJobsSettings) -> None:
         value = getattr(values, field.name)
         if not isinstance(value, (int, timedelta)) or isinstance(value, bool):
             continue
-        zero = type(value)(0)
-        if value < zero or (value == zero and field.name not in zero_allowed):
+        sign = _sign(value)
+        if sign < 0 or (sign == 0 and field.name not in zero_allowed):
             raise ImproperlyConfigured(
                 f"PGJOBS[{field.name.upper()!r}] must be greater than zero, but is {value!r}."
             )
+
+
+def _sign(value: int | timedelta) -> int:
+    number = value if isinstance(value, int) else value / timedelta(microseconds=1)
+    return (number > 0) - (number < 0)
 
 
 def _forget(*, setting: str, **kwargs: Any) -> None:

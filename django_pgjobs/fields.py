@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -10,7 +11,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from .states import JobStatus
 
 
-class JobStatusField(models.CharField):
+if TYPE_CHECKING:
+    # Generic for the type checker only.
+    TextField = models.CharField[str, str]
+else:
+    TextField = models.CharField
+
+
+class JobStatusField(TextField):
     """A field of the enum ``job_status``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -21,7 +29,7 @@ class JobStatusField(models.CharField):
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "job_status"
 
-    def deconstruct(self) -> tuple[str, str, list[Any], dict[str, Any]]:
+    def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
         name, path, args, kwargs = super().deconstruct()
         kwargs.pop("choices", None)
         kwargs.pop("max_length", None)

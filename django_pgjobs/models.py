@@ -111,11 +111,11 @@ class ActiveJob(BaseJob):
         db_table = "jobs_active"
         verbose_name = _("active job")
         verbose_name_plural = _("active jobs")
-        permissions = [
+        permissions = (
             ("cancel_job", _("Can cancel jobs")),
             ("redrive_job", _("Can redrive dead and cancelled jobs")),
             ("view_payload", _("Can see payloads and results")),
-        ]
+        )
 
 
 class CompletedJob(BaseJob):
@@ -184,7 +184,7 @@ class QueueConfig(models.Model):
         db_table = "queue_config"
         verbose_name = _("queue")
         verbose_name_plural = _("queues")
-        permissions = [("pause_queue", _("Can pause and resume queues"))]
+        permissions = (("pause_queue", _("Can pause and resume queues")),)
 
     def __str__(self) -> str:
         return self.queue_name

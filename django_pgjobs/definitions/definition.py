@@ -99,7 +99,7 @@ def _validate(name: str, schema: type[Any], arguments: dict[str, Any]) -> dict[s
         if dataclasses.is_dataclass(schema):
             valid = schema(**arguments)
             return {field.name: getattr(valid, field.name) for field in dataclasses.fields(schema)}
-        dumped: dict[str, Any] = schema.model_validate(arguments).model_dump()  # type: ignore[attr-defined]
+        dumped: dict[str, Any] = schema.model_validate(arguments).model_dump()
     except (TypeError, ValueError) as error:
         raise InvalidPayload(
             f"The arguments of {name} do not satisfy {schema.__name__}: {error}"

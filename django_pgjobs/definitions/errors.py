@@ -57,7 +57,14 @@ def fingerprint_of(error: BaseException) -> str:
 
 def storable(text: str, limit: int) -> str:
     """Return ``text`` without NUL and lone surrogates, at most ``limit`` characters long."""
-    if len(text) > limit:
-        half = limit // 2 - 20
-        text = f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
-    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    text = _shortened(text, limit)
+    escaped = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    # What had to be escaped has grown.
+    return _shortened(escaped, limit)
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2 - 20
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"

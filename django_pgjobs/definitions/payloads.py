@@ -5,6 +5,10 @@ time, timedelta, Decimal and UUID. JSON has no form for the latter six; each bec
 object of one key that begins with ``$``, such as ``{"$decimal": "12.50"}``. A dict of the
 caller's that looks like one is wrapped as ``{"$dict": …}``.
 
+What comes back is equal and of the same type, with three exceptions: jsonb does not keep the
+order of keys, a subclass comes back as its base, and a time zone that is no ``ZoneInfo`` as
+its offset.
+
 PostgreSQL stores numbers of jsonb as numeric, which knows neither ``-0.0`` nor the
 difference between ``1e16`` and ``10000000000000000``; such floats are tagged too.
 """
@@ -31,6 +35,9 @@ MAX_DEPTH: Final = 64
 #: json refuses to write longer integers, see sys.set_int_max_str_digits.
 _MAX_INT_BITS: Final = 14_000
 
+#: Ends a naive time of day that a clock shows for the second time.
+_FOLD: Final = "[fold=1]"
+
 _HINTS: Final[dict[type, str]] = {
     tuple: "Pass a list; a tuple would come back as one.",
     set: "Pass a sorted list.",
@@ -53,7 +60,9 @@ def encode_payload(arguments: Mapping[str, Any], *, max_bytes: int) -> str:
             error names its place.
         PayloadTooLarge: the text exceeds ``max_bytes``.
     """
-    text = encode({name: _encode(value, (name,)) for name, value in arguments.items()})
+    text = encode(
+        {_encode_text(name, (name,)): _encode(item, (name,)) for name, item in arguments.items()}
+    )
     size = len(text) if text.isascii() else len(text.encode())
     if size > max_bytes:
         largest = max(arguments, key=lambda name: len(encode(_encode(arguments[name], (name,)))))
@@ -124,7 +133,7 @@ def _encode_text(value: str, path: Path) -> str:
             raise _refusal(
                 path, "contains a lone surrogate, which is no valid Unicode text."
             ) from None
-    return str(value)
+    return str.__str__(value)
 
 
 def _encode_int(value: int, path: Path) -> int:
@@ -159,6 +168,8 @@ def _encode_dict(value: dict[Any, Any], path: Path) -> dict[str, Any]:
 
 def _encode_datetime(value: datetime, path: Path) -> dict[str, str]:
     text = datetime.isoformat(value)
+    if value.tzinfo is None:
+        return {"$datetime": text + _FOLD * value.fold}
     if isinstance(value.tzinfo, ZoneInfo):
         if value.tzinfo.key is None:
             raise _refusal(path, "is in a time zone without a name.")
@@ -169,7 +180,7 @@ def _encode_datetime(value: datetime, path: Path) -> dict[str, str]:
 def _encode_time(value: time, path: Path) -> dict[str, str]:
     if isinstance(value.tzinfo, ZoneInfo):
         raise _refusal(path, "is a time of day in a named zone, which has no fixed offset.")
-    return {"$time": time.isoformat(value)}
+    return {"$time": time.isoformat(value) + _FOLD * value.fold}
 
 
 def _encode_decimal(value: Decimal, path: Path) -> dict[str, str]:
@@ -232,6 +243,8 @@ def _decode(value: Any) -> Any:
 
 
 def _decode_datetime(text: str) -> datetime:
+    if text.endswith(_FOLD):
+        return datetime.fromisoformat(text.removesuffix(_FOLD)).replace(fold=1)
     instant, bracket, zone = text.partition("[")
     if not bracket:
         return datetime.fromisoformat(instant)
@@ -241,11 +254,17 @@ def _decode_datetime(text: str) -> datetime:
     return local if local.utcoffset() == fixed.utcoffset() else local.replace(fold=1)
 
 
+def _decode_time(text: str) -> time:
+    if text.endswith(_FOLD):
+        return time.fromisoformat(text.removesuffix(_FOLD)).replace(fold=1)
+    return time.fromisoformat(text)
+
+
 _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "$float": float,
     "$datetime": _decode_datetime,
     "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
+    "$time": _decode_time,
     "$timedelta": lambda parts: timedelta(*parts),
     "$decimal": Decimal,
     "$uuid": UUID,

@@ -195,11 +195,11 @@ STATE_OPERATIONS = [
             "verbose_name": "active job",
             "verbose_name_plural": "active jobs",
             "db_table": "jobs_active",
-            "permissions": [
+            "permissions": (
                 ("cancel_job", "Can cancel jobs"),
                 ("redrive_job", "Can redrive dead and cancelled jobs"),
                 ("view_payload", "Can see payloads and results"),
-            ],
+            ),
         },
     ),
     migrations.CreateModel(
@@ -287,7 +287,7 @@ STATE_OPERATIONS = [
             "verbose_name": "queue",
             "verbose_name_plural": "queues",
             "db_table": "queue_config",
-            "permissions": [("pause_queue", "Can pause and resume queues")],
+            "permissions": (("pause_queue", "Can pause and resume queues")],
         },
     ),
     migrations.CreateModel(
@@ -324,7 +324,7 @@ STATE_OPERATIONS = [
                 ),
             ),
             ("priority_boost", models.SmallIntegerField(default=0, verbose_name="priority boost")),
-        ],
+        ),
         options={
             "verbose_name": "tenant",
             "verbose_name_plural": "tenants",

@@ -76,7 +76,7 @@ def claim_jobs(
     default_weight: int,
     now: datetime | None = None,
 ) -> Claim:
-    """Start attempts on up to ``limit`` pending jobs of ``queue``. See sql/claim/claim_jobs.sql."""
+    """Start attempts on pending jobs of ``queue``, fairly. See sql/claim/claim_jobs.sql."""
     params = {
         "queue": queue,
         "worker_id": worker_id,
@@ -153,7 +153,7 @@ def claim_jobs_under_caps(
     with connection.pipeline(), connection.transaction():
         locking.execute(statement("claim/lock_capped_tenants"), walk)
         claiming.execute(statement("claim/claim_jobs"), params)
-    (locked,) = locking.fetchall()[0]
+    locked, _ = locking.fetchall()[0]
     rows = claiming.fetchall()
     tenants, last_tenant, sole_tenant, is_truncated, capped = rows[0][_JOB_COLUMNS:]
     return Claim(
@@ -168,13 +168,15 @@ def list_queues(connection: Executor, *, limit: int) -> list[str]:
 
 def lock_capped_tenants(
     connection: Executor, *, queue: str, limit: int, after_tenant: int
-) -> list[str]:
+) -> list[int]:
     """Lock the capped tenants that ``claim_jobs`` will walk, until the transaction ends.
 
-    See sql/claim/lock_capped_tenants.sql.
+    Returns:
+        The tenants that were locked. See sql/claim/lock_capped_tenants.sql.
     """
     params = {"queue": queue, "limit": limit, "after_tenant": after_tenant}
-    return fetch_values(connection, "claim/lock_capped_tenants", params)
+    ((locked, _),) = run(connection, "claim/lock_capped_tenants", params)
+    return [int(tenant_id) for tenant_id in locked.split(",") if tenant_id]
 
 
 def stage_jobs(connection: Executor, *, limit: int, now: datetime | None = None) -> Staged:

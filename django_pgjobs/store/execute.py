@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, NewType, Protocol, TypeVar
 
 from ..sql import statement
@@ -65,6 +64,5 @@ def execute(connection: Executor, name: str, params: Mapping[str, Any]) -> None:
         cursor.execute(statement(name), params)
 
 
-@cache
 def _fields(row_type: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(row_type))

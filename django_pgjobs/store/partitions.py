@@ -84,7 +84,7 @@ def drop_partition(
     with connection.transaction(), connection.cursor() as cursor:
         _limit_lock_wait(cursor, lock_timeout)
         # Quoted by the server, see list_partitions.
-        cursor.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(partition.name)))  # type: ignore[arg-type]
+        cursor.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(partition.name)))
 
 
 # LIKE copies the CHECK constraints; the primary key and the indexes come with ATTACH. The

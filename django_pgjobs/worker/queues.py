@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ..definitions.definition import queue_problems
 
 #: Weight of a queue that is served without a weight of its own.
-DEFAULT_WEIGHT = 1
+DEFAULT_WEIGHT: Final = 1
+
+#: Largest weight of a queue.
+MOST_WEIGHT: Final = 1000
 
 
 class QueueOrder:
@@ -71,9 +75,11 @@ def parse_queues(text: str) -> dict[str, int]:
             raise ValueError(problem)
         if name in weights:
             raise ValueError(f"The queue {name!r} is named twice in {text!r}.")
-        if equals and not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= 1000):
+        if equals and not (
+            weight.isascii() and weight.isdigit() and 1 <= int(weight) <= MOST_WEIGHT
+        ):
             raise ValueError(
-                f"The weight of queue {name!r} must be a whole number from 1 to 1000, "
+                f"The weight of queue {name!r} must be a whole number from 1 to {MOST_WEIGHT}, "
                 f"not {weight!r}."
             )
         weights[name] = int(weight) if equals else DEFAULT_WEIGHT

@@ -171,6 +171,7 @@ class Worker:
         self._pool.start()
         self._claiming.start()
         reason = self._stops.get()
+        self._stopping.set()
         logger.info("worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower())
         self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
@@ -178,7 +179,6 @@ class Worker:
 
     def _drain(self) -> None:
         deadline = monotonic() + self._settings.shutdown_timeout.total_seconds()
-        self._stopping.set()
         self._claiming.join()
         for attempt in self._in_hand.all():
             attempt.context._stopping.set()
@@ -195,7 +195,10 @@ class Worker:
             self._finisher.submit(attempt, released(attempt))
 
     def _work(self, attempt: Attempt) -> None:
-        self._finisher.submit(attempt, self._execution.run(attempt))
+        if self._stopping.is_set():
+            self._finisher.submit(attempt, released(attempt))
+        else:
+            self._finisher.submit(attempt, self._execution.run(attempt))
 
     def _claim_until_stopped(self) -> None:
         session = self._session("claim")
