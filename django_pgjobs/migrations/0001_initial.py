@@ -287,7 +287,7 @@ STATE_OPERATIONS = [
             "verbose_name": "queue",
             "verbose_name_plural": "queues",
             "db_table": "queue_config",
-            "permissions": (("pause_queue", "Can pause and resume queues")],
+            "permissions": (("pause_queue", "Can pause and resume queues"),),
         },
     ),
     migrations.CreateModel(
@@ -324,7 +324,7 @@ STATE_OPERATIONS = [
                 ),
             ),
             ("priority_boost", models.SmallIntegerField(default=0, verbose_name="priority boost")),
-        ),
+        ],
         options={
             "verbose_name": "tenant",
             "verbose_name_plural": "tenants",
