@@ -83,6 +83,11 @@ def _prepare(connection: psycopg.Connection[Any], role: str | None) -> None:
         connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    # A worker that starts while the queue is empty prepares its statements on an empty table,
+    # where reading all of it is the best plan, and would keep that plan when the queue
+    # fills. Compiling takes longer than any statement here.
+    connection.execute("SET enable_seqscan = off")
+    connection.execute("SET jit = off")
     # A claim that is not durable could be made twice with one fence token after a crash.
     connection.execute("SET synchronous_commit = on")
     connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")

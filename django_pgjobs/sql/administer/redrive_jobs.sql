@@ -81,8 +81,8 @@ returned AS (
 ),
 moved AS (
     DELETE FROM jobs_completed
-    USING found, returned
-    WHERE returned.id = found.id
+    USING found
+    WHERE jobs_completed.id = ANY (ARRAY(SELECT returned.id FROM returned))
         AND jobs_completed.id = found.id
         AND jobs_completed.completed_at = found.completed_at
 )

@@ -18,7 +18,12 @@
 --
 -- A tenant with a cap takes part only when lock_capped_tenants has locked its
 -- row earlier in this transaction: this statement's snapshot is younger than that
--- lock, so its count of running jobs cannot miss another claim.
+-- lock, so its count of running jobs cannot miss another claim. It counts from the epoch
+-- that was the lowest then: sequences are not read in the snapshot, and a row that
+-- has been restamped since is in its old epoch there.
+--
+-- Rows are written by place, which the planner can do in one way only. Joined with what was
+-- picked, it hashes the whole table where it expects many.
 --
 -- Returns a row for each claimed job, in no order, or one row with a null id.
 -- Each carries what the walk saw: `tenants` (how many), `last_tenant` (the next
@@ -32,7 +37,7 @@ WITH live AS MATERIALIZED (
         newest.last_value AS newest
     FROM jobs_epoch_low AS oldest,
         jobs_epoch AS newest,
-        generate_series(oldest.last_value, newest.last_value) AS epochs (epoch)
+        unnest(ARRAY(SELECT generate_series(oldest.last_value, newest.last_value))) AS epochs (epoch)
     WHERE NOT EXISTS (
         SELECT FROM queue_config
         WHERE queue_config.queue_name = %(queue)s::text
@@ -40,78 +45,83 @@ WITH live AS MATERIALIZED (
     )
 ),
 visited AS MATERIALIZED (
-    SELECT live.epoch,
-        walk.tenant_id,
+    SELECT ordered.tenant_id,
         row_number() OVER () AS step
-    FROM live
-    CROSS JOIN LATERAL (
-        WITH RECURSIVE above AS (
-            (
-                SELECT jobs_active.tenant_id
-                FROM jobs_active
-                WHERE jobs_active.epoch = live.epoch
-                    AND jobs_active.queue_name = %(queue)s::text
-                    AND jobs_active.status = 'pending'
-                    AND jobs_active.tenant_id > %(after_tenant)s::bigint
-                ORDER BY jobs_active.tenant_id
-                LIMIT 1
+    FROM (
+        SELECT walk.tenant_id
+        FROM live
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE above AS (
+                (
+                    SELECT jobs_active.tenant_id
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = live.epoch
+                        AND jobs_active.queue_name = %(queue)s::text
+                        AND jobs_active.status = 'pending'
+                        AND jobs_active.tenant_id > %(after_tenant)s::bigint
+                    ORDER BY jobs_active.tenant_id
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT next.tenant_id
+                FROM above
+                CROSS JOIN LATERAL (
+                    SELECT jobs_active.tenant_id
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = live.epoch
+                        AND jobs_active.queue_name = %(queue)s::text
+                        AND jobs_active.status = 'pending'
+                        AND jobs_active.tenant_id > above.tenant_id
+                    ORDER BY jobs_active.tenant_id
+                    LIMIT 1
+                ) AS next
+            ),
+            below AS (
+                (
+                    SELECT jobs_active.tenant_id
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = live.epoch
+                        AND jobs_active.queue_name = %(queue)s::text
+                        AND jobs_active.status = 'pending'
+                        AND jobs_active.tenant_id <= %(after_tenant)s::bigint
+                    ORDER BY jobs_active.tenant_id
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT next.tenant_id
+                FROM below
+                CROSS JOIN LATERAL (
+                    SELECT jobs_active.tenant_id
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = live.epoch
+                        AND jobs_active.queue_name = %(queue)s::text
+                        AND jobs_active.status = 'pending'
+                        AND jobs_active.tenant_id > below.tenant_id
+                        AND jobs_active.tenant_id <= %(after_tenant)s::bigint
+                    ORDER BY jobs_active.tenant_id
+                    LIMIT 1
+                ) AS next
             )
+            SELECT above.tenant_id FROM above
             UNION ALL
-            SELECT next.tenant_id
-            FROM above
-            CROSS JOIN LATERAL (
-                SELECT jobs_active.tenant_id
-                FROM jobs_active
-                WHERE jobs_active.epoch = live.epoch
-                    AND jobs_active.queue_name = %(queue)s::text
-                    AND jobs_active.status = 'pending'
-                    AND jobs_active.tenant_id > above.tenant_id
-                ORDER BY jobs_active.tenant_id
-                LIMIT 1
-            ) AS next
-        ),
-        below AS (
-            (
-                SELECT jobs_active.tenant_id
-                FROM jobs_active
-                WHERE jobs_active.epoch = live.epoch
-                    AND jobs_active.queue_name = %(queue)s::text
-                    AND jobs_active.status = 'pending'
-                    AND jobs_active.tenant_id <= %(after_tenant)s::bigint
-                ORDER BY jobs_active.tenant_id
-                LIMIT 1
-            )
-            UNION ALL
-            SELECT next.tenant_id
-            FROM below
-            CROSS JOIN LATERAL (
-                SELECT jobs_active.tenant_id
-                FROM jobs_active
-                WHERE jobs_active.epoch = live.epoch
-                    AND jobs_active.queue_name = %(queue)s::text
-                    AND jobs_active.status = 'pending'
-                    AND jobs_active.tenant_id > below.tenant_id
-                    AND jobs_active.tenant_id <= %(after_tenant)s::bigint
-                ORDER BY jobs_active.tenant_id
-                LIMIT 1
-            ) AS next
-        )
-        SELECT above.tenant_id FROM above
-        UNION ALL
-        SELECT below.tenant_id FROM below
+            SELECT below.tenant_id FROM below
+            LIMIT %(limit)s::integer
+        ) AS walk
+        GROUP BY walk.tenant_id
+        ORDER BY walk.tenant_id <= %(after_tenant)s::bigint,
+            walk.tenant_id
         LIMIT %(limit)s::integer
-    ) AS walk
+    ) AS ordered
 ),
 summary AS MATERIALIZED (
-    SELECT count(DISTINCT visited.tenant_id)::integer AS tenants,
+    SELECT count(*)::integer AS tenants,
         coalesce((array_agg(visited.tenant_id ORDER BY visited.step DESC))[1], %(after_tenant)s::bigint) AS last_tenant,
         CASE WHEN min(visited.tenant_id) = max(visited.tenant_id) THEN min(visited.tenant_id) END AS sole_tenant,
-        count(visited.tenant_id) >= %(limit)s::integer AS is_truncated
+        count(*) >= %(limit)s::integer AS is_truncated
     FROM visited
 ),
 entitled AS MATERIALIZED (
-    SELECT visited.epoch,
-        visited.tenant_id,
+    SELECT visited.tenant_id,
         visited.step,
         coalesce(tenant_config.quota_weight, %(default_weight)s::integer)::float8 AS weight,
         tenant_config.priority_boost,
@@ -135,14 +145,22 @@ entitled AS MATERIALIZED (
         SELECT count(*) AS count
         FROM jobs_active
         WHERE tenant_config.max_concurrent_jobs IS NOT NULL
-            AND jobs_active.epoch = ANY (ARRAY(SELECT live.epoch FROM live))
+            AND jobs_active.epoch = ANY (
+                ARRAY(
+                    SELECT generate_series(
+                        least(jobs_epoch_low.last_value, nullif(current_setting('pgjobs.epoch_low', true), '')::bigint),
+                        jobs_epoch.last_value
+                    )
+                    FROM jobs_epoch_low,
+                        jobs_epoch
+                )
+            )
             AND jobs_active.tenant_id = visited.tenant_id
             AND jobs_active.status = 'running'
     ) AS capped
 ),
 needs AS (
-    SELECT entitled.epoch,
-        entitled.tenant_id,
+    SELECT entitled.tenant_id,
         entitled.step,
         entitled.room,
         least(
@@ -158,8 +176,7 @@ needs AS (
     WHERE entitled.room > 0
 ),
 shares AS (
-    SELECT needs.epoch,
-        needs.tenant_id,
+    SELECT needs.tenant_id,
         needs.room,
         needs.need * %(limit)s::integer / nullif(sum(needs.need) OVER (), 0) AS share,
         sum(needs.need) OVER (ORDER BY needs.step)
@@ -167,8 +184,7 @@ shares AS (
     FROM needs
 ),
 quotas AS MATERIALIZED (
-    SELECT shares.epoch,
-        shares.tenant_id,
+    SELECT shares.tenant_id,
         least(
             shares.room,
             floor(shares.upto + %(offset)s::float8) - floor(shares.upto - shares.share + %(offset)s::float8)
@@ -179,21 +195,27 @@ picked AS MATERIALIZED (
     SELECT job.ctid
     FROM quotas
     CROSS JOIN LATERAL (
-        SELECT jobs_active.ctid
-        FROM jobs_active
-        WHERE jobs_active.epoch = quotas.epoch
-            AND jobs_active.queue_name = %(queue)s::text
-            AND jobs_active.tenant_id = quotas.tenant_id
-            AND jobs_active.status = 'pending'
-            AND (
-                jobs_active.expires_at IS NULL
-                OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
-            )
-        ORDER BY jobs_active.priority DESC, jobs_active.scheduled_at, jobs_active.id
+        SELECT urgent.ctid
+        FROM live
+        CROSS JOIN LATERAL (
+            SELECT jobs_active.ctid
+            FROM jobs_active
+            WHERE jobs_active.epoch = live.epoch
+                AND jobs_active.queue_name = %(queue)s::text
+                AND jobs_active.tenant_id = quotas.tenant_id
+                AND jobs_active.status = 'pending'
+                AND (
+                    jobs_active.expires_at IS NULL
+                    OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
+                )
+            ORDER BY jobs_active.priority DESC, jobs_active.scheduled_at, jobs_active.id
+            LIMIT quotas.quota
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS urgent
         LIMIT quotas.quota
-        FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
     WHERE quotas.quota > 0
+    LIMIT %(limit)s::integer
 ),
 claimed AS (
     UPDATE jobs_active
@@ -206,8 +228,7 @@ claimed AS (
         started_at = coalesce(jobs_active.started_at, %(now)s::timestamptz, clock_timestamp()),
         lease_expires = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval,
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
-    FROM picked
-    WHERE jobs_active.ctid = picked.ctid
+    WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
         AND jobs_active.status = 'pending'
     RETURNING jobs_active.id,
         jobs_active.job_name,

@@ -19,7 +19,7 @@ WITH live AS MATERIALIZED (
         newest.last_value AS newest
     FROM jobs_epoch_low AS oldest,
         jobs_epoch AS newest,
-        generate_series(oldest.last_value, newest.last_value) AS epochs (epoch)
+        unnest(ARRAY(SELECT generate_series(oldest.last_value, newest.last_value))) AS epochs (epoch)
     WHERE NOT EXISTS (
         SELECT FROM queue_config
         WHERE queue_config.queue_name = %(queue)s::text
@@ -90,8 +90,7 @@ claimed AS (
         started_at = coalesce(jobs_active.started_at, %(now)s::timestamptz, clock_timestamp()),
         lease_expires = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval,
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
-    FROM picked
-    WHERE jobs_active.ctid = picked.ctid
+    WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
         AND jobs_active.status = 'pending'
     RETURNING jobs_active.id,
         jobs_active.job_name,

@@ -7,17 +7,17 @@
 -- The first half of a claim under caps; claim_jobs is the second, in the same
 -- transaction. Whoever holds a tenant's row is the only one who may start its jobs, and
 -- counts them in a later statement, whose snapshot holds every claim committed before.
--- The list goes to the second half through a setting that ends with the transaction.
+-- Both results go to the second half through settings that end with the transaction.
 -- A tenant whose row somebody else holds, or is just editing, is left out.
 --
--- Returns one row: `locked` (comma separated tenant ids).
+-- Returns one row: `locked` (comma separated tenant ids) and `epoch_low`, both for claim_jobs.
 -- Locks   tenant_config rows, SKIP LOCKED, until commit.
 -- Index   jobs_active_claim
 WITH live AS MATERIALIZED (
     SELECT epochs.epoch
     FROM jobs_epoch_low AS oldest,
         jobs_epoch AS newest,
-        generate_series(oldest.last_value, newest.last_value) AS epochs (epoch)
+        unnest(ARRAY(SELECT generate_series(oldest.last_value, newest.last_value))) AS epochs (epoch)
 ),
 visited AS MATERIALIZED (
     SELECT walk.tenant_id
@@ -87,5 +87,7 @@ locked AS MATERIALIZED (
         AND tenant_config.max_concurrent_jobs IS NOT NULL
     FOR NO KEY UPDATE SKIP LOCKED
 )
-SELECT set_config('pgjobs.locked_tenants', coalesce(string_agg(locked.tenant_id::text, ','), ''), true) AS locked
-FROM locked
+SELECT set_config('pgjobs.locked_tenants', listed.tenants, true) AS locked,
+    set_config('pgjobs.epoch_low', jobs_epoch_low.last_value::text, true) AS epoch_low
+FROM jobs_epoch_low,
+    (SELECT coalesce(string_agg(locked.tenant_id::text, ','), '') AS tenants FROM locked) AS listed

@@ -22,8 +22,7 @@ staged AS (
     UPDATE jobs_active
     SET status = 'pending',
         epoch = (SELECT jobs_epoch.last_value FROM jobs_epoch)
-    FROM due
-    WHERE jobs_active.ctid = due.ctid
+    WHERE jobs_active.ctid = ANY (ARRAY(SELECT due.ctid FROM due))
         AND jobs_active.status IN ('scheduled', 'failed', 'retryable')
     RETURNING jobs_active.id
 )

@@ -18,6 +18,7 @@
 --
 -- Returns `position` (from 1) and `id` of each job written. A position is missing when an
 -- unfinished job, or an earlier one of the same call, holds its key.
+-- Ids ascend with the position: of jobs with one due time, the first is claimed first.
 -- Rows are written in the order of their keys, so that two calls with common keys
 -- wait for each other instead of deadlocking.
 -- Locks   only the new rows.
@@ -89,10 +90,7 @@ WITH given AS MATERIALIZED (
             meta,
             position
         )
-        ORDER BY jobs.tenant_id,
-            jobs.job_name,
-            jobs.idempotency_key,
-            jobs.position
+        ORDER BY jobs.position
     ) AS ordered
 ),
 written AS (
@@ -131,6 +129,10 @@ written AS (
         given.payload,
         given.meta
     FROM given
+    ORDER BY given.tenant_id,
+        given.job_name,
+        given.idempotency_key,
+        given.position
     ON CONFLICT (tenant_id, job_name, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING id
 )

@@ -8,20 +8,27 @@
 --
 -- Returns `id` and `is_recorded` for each: true when this very attempt's own ending is on
 -- record, false when it was lost.
+-- LIMIT keeps it a lookup for each attempt: EXISTS may become a hash of the whole history.
 -- Index   jobs_completed_pkey, job_attempts_pkey, in every partition
 SELECT given.id,
-    EXISTS (
-        SELECT FROM jobs_completed
-        WHERE jobs_completed.id = given.id
-            AND jobs_completed.fence_token = given.fence_token
-            AND jobs_completed.status = 'completed'
-    ) OR EXISTS (
-        SELECT FROM job_attempts
-        WHERE job_attempts.job_id = given.id
-            AND job_attempts.fence_token = given.fence_token
-            AND job_attempts.outcome <> 'lost'
-    ) AS is_recorded
+    success.id IS NOT NULL OR ending.job_id IS NOT NULL AS is_recorded
 FROM unnest(
     %(ids)s::bigint[],
     %(fence_tokens)s::bigint[]
 ) AS given (id, fence_token)
+LEFT JOIN LATERAL (
+    SELECT jobs_completed.id
+    FROM jobs_completed
+    WHERE jobs_completed.id = given.id
+        AND jobs_completed.fence_token = given.fence_token
+        AND jobs_completed.status = 'completed'
+    LIMIT 1
+) AS success ON true
+LEFT JOIN LATERAL (
+    SELECT job_attempts.job_id
+    FROM job_attempts
+    WHERE job_attempts.job_id = given.id
+        AND job_attempts.fence_token = given.fence_token
+        AND job_attempts.outcome <> 'lost'
+    LIMIT 1
+) AS ending ON true

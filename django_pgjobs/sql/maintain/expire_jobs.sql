@@ -19,8 +19,7 @@ WITH expired AS MATERIALIZED (
 ),
 finished AS (
     DELETE FROM jobs_active
-    USING expired
-    WHERE jobs_active.id = expired.id
+    WHERE jobs_active.id = ANY (ARRAY(SELECT expired.id FROM expired))
         AND jobs_active.status <> 'running'
     RETURNING jobs_active.id,
         jobs_active.tenant_id,

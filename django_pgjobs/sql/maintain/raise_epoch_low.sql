@@ -9,12 +9,14 @@
 -- Index   jobs_active_claim, jobs_active_running
 SELECT setval('jobs_epoch_low', %(epoch)s::bigint) AS epoch_low
 WHERE NOT EXISTS (
-    SELECT FROM jobs_active
-    WHERE jobs_active.epoch < %(epoch)s::bigint
-        AND jobs_active.status = 'pending'
+    SELECT FROM (
+        SELECT min(jobs_active.epoch) AS epoch
+        FROM jobs_active
+        WHERE jobs_active.status = 'pending'
+        UNION ALL
+        SELECT min(jobs_active.epoch)
+        FROM jobs_active
+        WHERE jobs_active.status = 'running'
+    ) AS oldest
+    WHERE oldest.epoch < %(epoch)s::bigint
 )
-    AND NOT EXISTS (
-        SELECT FROM jobs_active
-        WHERE jobs_active.epoch < %(epoch)s::bigint
-            AND jobs_active.status = 'running'
-    )

@@ -18,6 +18,7 @@ WITH stray AS MATERIALIZED (
             FROM jobs_active
             WHERE jobs_active.epoch < newest.last_value
                 AND jobs_active.status = 'pending'
+            ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )
         UNION ALL
@@ -26,6 +27,7 @@ WITH stray AS MATERIALIZED (
             FROM jobs_active
             WHERE jobs_active.epoch > newest.last_value
                 AND jobs_active.status = 'pending'
+            ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )
         UNION ALL
@@ -34,6 +36,7 @@ WITH stray AS MATERIALIZED (
             FROM jobs_active
             WHERE jobs_active.epoch < newest.last_value
                 AND jobs_active.status = 'running'
+            ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )
         UNION ALL
@@ -42,6 +45,7 @@ WITH stray AS MATERIALIZED (
             FROM jobs_active
             WHERE jobs_active.epoch > newest.last_value
                 AND jobs_active.status = 'running'
+            ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )
     ) AS strays

@@ -12,5 +12,6 @@ FROM (
     FROM jobs_active
     WHERE jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
         AND jobs_active.status = 'pending'
+    ORDER BY jobs_active.epoch
     LIMIT %(limit)s::integer
 ) AS bounded
