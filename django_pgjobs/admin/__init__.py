@@ -1,0 +1,24 @@
+"""The pages of the Django admin.
+
+Layer 7, a surface: jobs, attempts and workers to read and to act on, queues to pause, tenants
+and schedules to edit. Acts go through ``administration.operations`` and nothing else.
+"""
+
+from __future__ import annotations
+
+from .attempts import JobAttemptAdmin
+from .jobs import ActiveJobAdmin, CompletedJobAdmin
+from .queues import QueueConfigAdmin
+from .schedules import CronScheduleAdmin
+from .tenants import TenantConfigAdmin
+from .workers import JobWorkerAdmin
+
+__all__ = [
+    "ActiveJobAdmin",
+    "CompletedJobAdmin",
+    "JobAttemptAdmin",
+    "QueueConfigAdmin",
+    "TenantConfigAdmin",
+    "CronScheduleAdmin",
+    "JobWorkerAdmin",
+]

@@ -1,0 +1,96 @@
+"""Columns of lists and pages that are worked out from a row.
+
+What comes from rows is text, never markup: ``format_html`` escapes each of its arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+
+def since(instant: datetime) -> str:
+    """Return how long ago an instant was, to a reader."""
+    return timesince(instant, timezone.now(), depth=1)
+
+
+def span(start: datetime | None, end: datetime | None) -> str | None:
+    """Return the time between two instants, such as 12.345 s, or None."""
+    if start is None or end is None:
+        return None
+    length = end - start
+    if length < timedelta(minutes=1):
+        return _("%(seconds).3f s") % {"seconds": length.total_seconds()}
+    return str(length - timedelta(microseconds=length.microseconds))
+
+
+def preformatted(text: str | None) -> SafeString | None:
+    """Return text that keeps its lines."""
+    return None if text is None else format_html("<pre>{}</pre>", text)
+
+
+def as_json(value: Any) -> SafeString | None:
+    """Return a value in JSON, one item a line."""
+    if value is None:
+        return None
+    return preformatted(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+class JobColumns:
+    """Columns of jobs, unfinished and finished."""
+
+    @admin.display(description=gettext_lazy("status"))
+    def status_text(self, job: Any) -> str:
+        """Return the status, and that a stop was asked for."""
+        if getattr(job, "cancel_requested", False):
+            return _("%(status)s, asked to stop") % {"status": job.get_status_display()}
+        return str(job.get_status_display())
+
+    @admin.display(description=gettext_lazy("attempt"))
+    def attempt_text(self, job: Any) -> str:
+        """Return the attempt and how many there may be."""
+        return f"{job.attempt}/{job.max_attempts}"
+
+    @admin.display(description=gettext_lazy("tenant"), empty_value="–")
+    def tenant_text(self, job: Any) -> str | None:
+        """Return the tenant, or None."""
+        return str(job.tenant_id) if job.tenant_id else None
+
+    @admin.display(description=gettext_lazy("age"))
+    def age(self, job: Any) -> str:
+        """Return how long ago the job was enqueued."""
+        return since(job.created_at)
+
+    @admin.display(description=gettext_lazy("last attempt took"))
+    def duration(self, job: Any) -> str | None:
+        """Return how long the last attempt took."""
+        return span(job.locked_at, job.completed_at)
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload_text(self, job: Any) -> SafeString | None:
+        """Return the arguments, as they are stored."""
+        return as_json(job.payload)
+
+    @admin.display(description=gettext_lazy("result"))
+    def result_text(self, job: Any) -> SafeString | None:
+        """Return what the handler returned, as it is stored."""
+        return as_json(job.result)
+
+    @admin.display(description=gettext_lazy("meta"))
+    def meta_text(self, job: Any) -> SafeString | None:
+        """Return what middleware has stored with the job."""
+        return as_json(job.meta)
+
+    @admin.display(description=gettext_lazy("error"))
+    def error_text(self, job: Any) -> SafeString | None:
+        """Return the message of the last error."""
+        return preformatted(job.error_message)
