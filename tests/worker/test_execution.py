@@ -1,0 +1,273 @@
+"""From a claimed job to its outcome."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+from django.db import connections, transaction
+from django.utils import timezone, translation
+
+from django_pgjobs import Cancel, JobContext, Retry, Snooze, signals
+from django_pgjobs.definitions.definition import JobDefinition
+from django_pgjobs.definitions.registry import Registry
+from django_pgjobs.states import Outcome
+from django_pgjobs.store.claim import ClaimedJob
+from django_pgjobs.store.finish import Ending, Success
+from django_pgjobs.worker.attempts import Attempt
+from django_pgjobs.worker.execution import Execution
+from django_pgjobs.worker.measuring import RunTime
+from django_pgjobs.worker.timeouts import DeadlineWatch
+
+
+@pytest.fixture
+def run():
+    """Return a function that carries one attempt of a handler to its outcome."""
+    watch = DeadlineWatch()
+
+    def run(function, payload="{}", *, claims=1, **options):
+        registry = Registry()
+        if function is not None:
+            registry.add(JobDefinition(name="tests.job", function=function, **options))
+        execution = Execution(
+            registry=registry, run_time=RunTime(), watch=watch, max_result_bytes=1000
+        )
+        return execution.run(attempt_of(payload, claims=claims))
+
+    yield run
+    watch.stop()
+
+
+def attempt_of(payload="{}", *, claims=1):
+    job = ClaimedJob(
+        id=7,
+        job_name="tests.job",
+        tenant_id=0,
+        queue_name="default",
+        priority=0,
+        scheduled_at=timezone.now(),
+        fence_token=99,
+        attempt=1,
+        max_attempts=3,
+        claims=claims,
+        payload=payload,
+        payload_version=1,
+        meta=None,
+    )
+    return Attempt(job, JobContext(id=7, name="tests.job", claims=claims))
+
+
+def raises(error):
+    def handler():
+        raise error
+
+    return handler
+
+
+def test_what_a_handler_returns_is_its_result(run):
+    assert run(lambda_free_return) == Success(7, 99, '{"total":3}')
+
+
+def lambda_free_return():
+    return {"total": 3}
+
+
+def test_no_result_is_none(run):
+    def handler():
+        pass
+
+    assert run(handler) == Success(7, 99, None)
+
+
+def test_arguments_come_as_they_were_enqueued(run):
+    seen = {}
+
+    def handler(**kwargs):
+        seen.update(kwargs)
+
+    run(handler, '{"amount":{"$decimal":"1.50"},"lines":[1,2]}')
+
+    assert repr(seen["amount"]) == "Decimal('1.50')"
+    assert seen["lines"] == [1, 2]
+
+
+def test_a_coroutine_is_awaited(run):
+    async def handler(number):
+        return number + 1
+
+    assert run(handler, '{"number":1}') == Success(7, 99, "2")
+
+
+def test_the_context_comes_first(run):
+    def handler(context, number):
+        return [context.id, number]
+
+    assert run(handler, '{"number":1}') == Success(7, 99, "[7,1]")
+
+
+def test_an_exception_fails_the_attempt_and_is_kept(run):
+    ending = run(raises(ValueError("no such order")))
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, True)
+    assert ending.error_class == "builtins.ValueError"
+    assert ending.error_message == "no such order"
+    assert "in handler" in ending.traceback
+    assert len(ending.fingerprint) == 16
+
+
+def test_a_handler_may_choose_its_delay(run):
+    ending = run(raises(Retry("later", delay=timedelta(minutes=1))))
+
+    assert (ending.outcome, ending.delay) == (Outcome.FAILED, timedelta(minutes=1))
+    assert ending.error_message == "later"
+
+
+def test_a_handler_may_snooze(run):
+    ending = run(raises(Snooze(timedelta(hours=1))))
+
+    assert (ending.outcome, ending.delay) == (Outcome.SNOOZED, timedelta(hours=1))
+
+
+def test_a_handler_may_cancel_its_job(run):
+    ending = run(raises(Cancel("not wanted any more")))
+
+    assert (ending.outcome, ending.error_message) == (Outcome.CANCELLED, "not wanted any more")
+
+
+def test_a_handler_that_runs_too_long_times_out(run):
+    def handler():
+        while True:
+            pass
+
+    ending = run(handler, timeout=timedelta(milliseconds=20))
+
+    assert ending.outcome == Outcome.TIMEOUT
+    assert ending.error_class == "django_pgjobs.exceptions.JobTimeout"
+
+
+@pytest.mark.parametrize(
+    "payload", ["[]", '{"x":{"$unknown":1}}', '{"x":{"$date":"never"}}', "not json"]
+)
+def test_what_cannot_be_decoded_is_not_tried_again(run, payload):
+    def handler(x):
+        raise AssertionError("must not run")
+
+    ending = run(handler, payload)
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, False)
+    assert ending.error_class == "django_pgjobs.exceptions.UndecodablePayload"
+
+
+def test_arguments_that_do_not_fit_fail_the_attempt(run):
+    def handler(order_id):
+        raise AssertionError("must not run")
+
+    ending = run(handler, '{"user_id":1}')
+
+    assert (ending.outcome, ending.error_class) == (Outcome.FAILED, "builtins.TypeError")
+
+
+def test_an_unknown_job_goes_back_for_a_newer_worker(run, caplog):
+    ending = run(None)
+
+    assert (ending.outcome, ending.delay) == (Outcome.RELEASED, timedelta(seconds=15))
+    assert "No job named 'tests.job' is registered." in caplog.text
+
+
+def test_an_unknown_job_comes_back_less_and_less_often(run):
+    assert run(None, claims=2).delay == timedelta(seconds=30)
+    assert run(None, claims=10_000).delay == timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("result", [{1, 2}, float("nan"), "\x00", "\ud800", "x" * 2000, object()])
+def test_a_result_that_cannot_be_kept_does_not_undo_the_success(run, result, caplog):
+    def handler():
+        return result
+
+    with caplog.at_level(logging.ERROR):
+        outcome = run(handler)
+
+    assert outcome == Success(7, 99, None)
+    assert "The result was not kept" in caplog.text
+
+
+def test_an_error_that_cannot_be_shown_ends_its_attempt_all_the_same(run):
+    class Hostile(Exception):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    ending = run(raises(Hostile()))
+
+    assert ending.outcome == Outcome.FAILED
+    assert ending.error_message == "<str() of this Hostile raised RuntimeError>"
+
+
+def test_a_receiver_that_raises_does_no_harm(run):
+    def receiver(**kwargs):
+        raise RuntimeError("reporter is down")
+
+    signals.job_finished.connect(receiver)
+    try:
+        outcome = run(lambda_free_return)
+    finally:
+        signals.job_finished.disconnect(receiver)
+
+    assert isinstance(outcome, Success)
+
+
+def test_receivers_hear_of_the_error(run):
+    heard = []
+
+    def receiver(sender, outcome, error, **kwargs):
+        heard.append((sender.name, outcome, error))
+
+    error = ValueError("no")
+    signals.job_finished.connect(receiver)
+    try:
+        run(raises(error))
+    finally:
+        signals.job_finished.disconnect(receiver)
+
+    assert heard == [("tests.job", Outcome.FAILED, error)]
+
+
+def test_a_handler_leaves_neither_language_nor_zone_behind(run):
+    def handler():
+        translation.activate("de")
+        timezone.activate("Europe/Berlin")
+
+    run(handler)
+
+    assert translation.get_language() != "de"
+    assert timezone.get_current_timezone_name() == "UTC"
+
+
+def test_a_transaction_left_open_is_undone(run, tables):
+    def handler():
+        connection = connections["default"]
+        connection.set_autocommit(False)
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO queue_config (queue_name) VALUES ('left-open')")
+
+    outcome = run(handler)
+
+    assert isinstance(outcome, Success)
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM queue_config")
+        assert cursor.fetchone() == (0,)
+    assert connections["default"].get_autocommit()
+    with transaction.atomic():
+        pass
+
+
+def test_payloads_are_not_logged(run, caplog):
+    def handler(card):
+        raise ValueError("refused")
+
+    with caplog.at_level(logging.DEBUG, logger="django_pgjobs"):
+        ending = run(handler, '{"card":"4111111111111111"}')
+
+    assert isinstance(ending, Ending)
+    assert "job failed: id=7 name=tests.job" in caplog.text
+    assert "4111" not in caplog.text

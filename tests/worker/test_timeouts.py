@@ -1,0 +1,83 @@
+"""JobTimeout is raised inside the block or not at all."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from django_pgjobs.exceptions import JobTimeout
+from django_pgjobs.worker.timeouts import Deadline, DeadlineWatch
+
+
+@pytest.fixture
+def watch():
+    watch = DeadlineWatch()
+    yield watch
+    watch.stop()
+
+
+def spin(rounds: int = 50_000_000) -> None:
+    for _ in range(rounds):
+        pass
+
+
+def test_a_block_that_runs_too_long_is_interrupted(watch):
+    with pytest.raises(JobTimeout), Deadline(watch, 0.01):
+        spin()
+
+
+def test_a_block_that_ends_in_time_is_left_alone(watch):
+    with Deadline(watch, 60.0) as deadline:
+        pass
+
+    assert not deadline.has_passed
+
+
+def test_a_deadline_that_passes_after_the_block_raises_nothing(watch):
+    with Deadline(watch, 60.0) as deadline:
+        pass
+
+    deadline.pass_()
+
+    spin(1000)
+    assert not deadline.has_passed
+
+
+def test_a_deadline_that_passes_at_the_last_moment_raises_inside_the_block(watch):
+    raised_inside = False
+    try:
+        with Deadline(watch, 60.0) as deadline:
+            # Set for this very thread, and delivered by the time the block has been left.
+            deadline.pass_()
+    except JobTimeout:
+        raised_inside = True
+
+    spin(1000)
+    assert raised_inside or deadline.has_passed
+
+
+def test_no_deadline_means_no_thread(watch):
+    before = threading.active_count()
+
+    with Deadline(watch, None):
+        pass
+
+    assert threading.active_count() == before
+
+
+def test_deadlines_pass_in_their_own_order(watch):
+    with Deadline(watch, 60.0), pytest.raises(JobTimeout), Deadline(watch, 0.01):
+        spin()
+
+
+def test_a_handler_may_catch_its_timeout(watch):
+    cleaned = False
+    with Deadline(watch, 0.01):
+        try:
+            spin()
+        except JobTimeout:
+            cleaned = True
+
+    spin(1000)
+    assert cleaned
