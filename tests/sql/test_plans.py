@@ -68,14 +68,13 @@ def test_a_statement_reads_what_it_needs_by_its_index(transactional_db, planning
 
 @pytest.mark.parametrize("file", PROTOCOL, ids=lambda file: file.name)
 def test_a_plan_made_while_the_queue_was_empty_is_good_when_it_fills(tables, file):
-    connection = connect_worker("default", "pgjobs test")
-    connection.execute("VACUUM ANALYZE jobs_active")
+    with connect_worker("default", "pgjobs test") as connection:
+        connection.execute("VACUUM ANALYZE jobs_active")
 
-    plan = generic_plan(connection, file)
+        plan = generic_plan(connection, file)
 
     assert table_scans(plan, "jobs_active") == []
     assert sorts_of_tables(plan, "jobs_active") == []
-    connection.close()
 
 
 @pytest.mark.parametrize("file", PROTOCOL, ids=lambda file: file.name)
