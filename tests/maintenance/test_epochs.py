@@ -1,0 +1,133 @@
+"""New epochs while something holds back vacuum."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_pgjobs.maintenance.epochs import EpochKeeper
+from django_pgjobs.models import ActiveJob
+from django_pgjobs.store.epochs import read_epochs
+from tests import factories
+
+
+@pytest.fixture
+def forgotten(connect):
+    """Return a connection that has been left in a transaction with a snapshot."""
+    other = connect()
+    other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.execute("SELECT 1")
+    return other
+
+
+def claims(connection, count: int) -> None:
+    """Count claims, each in a transaction of its own, as workers do."""
+    for _ in range(count):
+        connection.execute("SELECT nextval('jobs_fence')")
+
+
+def keeper(claims_per_epoch: int = 10) -> EpochKeeper:
+    return EpochKeeper(claims_per_epoch=claims_per_epoch)
+
+
+def live(connection) -> tuple[int, int]:
+    epochs = read_epochs(connection)
+    return epochs.epoch_low, epochs.epoch
+
+
+def test_a_free_horizon_needs_no_new_epoch(connection):
+    keep = keeper()
+    for _ in range(3):
+        keep.run_once(connection, batch_size=100)
+        claims(connection, 50)
+        # Anything that has committed lets the horizon pass.
+        factories.pending_job()
+
+    assert live(connection) == (1, 1)
+
+
+def test_a_pinned_horizon_and_enough_claims_begin_a_new_epoch(connection, forgotten):
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    claims(connection, 20)
+
+    keep.run_once(connection, batch_size=100)
+
+    assert live(connection) == (2, 2)
+
+
+def test_few_claims_are_not_worth_a_new_epoch(connection, forgotten):
+    keep = keeper(claims_per_epoch=1000)
+    keep.run_once(connection, batch_size=100)
+    claims(connection, 20)
+
+    keep.run_once(connection, batch_size=100)
+
+    assert live(connection) == (1, 1)
+
+
+def test_a_backlog_longer_than_the_claims_waits_until_moving_it_pays(connection, forgotten):
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    factories.pending_jobs(30)
+    claims(connection, 20)
+
+    keep.run_once(connection, batch_size=100)
+    assert live(connection) == (1, 1)
+    claims(connection, 20)
+    keep.run_once(connection, batch_size=100)
+
+    assert live(connection) == (2, 2)
+
+
+def test_what_is_left_behind_is_moved_in_batches_before_the_old_epoch_is_left(
+    connection, forgotten
+):
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    factories.pending_jobs(3)
+    factories.running_job()
+    claims(connection, 20)
+
+    first = keep.run_once(connection, batch_size=3)
+    assert (len(first.touched), first.is_full, live(connection)) == (3, True, (1, 2))
+    keep.run_once(connection, batch_size=3)
+
+    assert live(connection) == (2, 2)
+    assert set(ActiveJob.objects.values_list("epoch", flat=True)) == {2}
+
+
+def test_a_commit_into_an_epoch_that_has_gone_is_found(connection, forgotten):
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    claims(connection, 20)
+    keep.run_once(connection, batch_size=100)
+    late = factories.pending_job(epoch=1)
+
+    report = keep.run_once(connection, batch_size=100)
+
+    assert report.touched == [late.id]
+    late.refresh_from_db()
+    assert late.epoch == 2
+
+
+def test_rows_of_an_epoch_that_does_not_exist_are_found(connection):
+    """As after a restore that brought back the tables and not the sequences."""
+    stray = factories.pending_job(epoch=77)
+
+    keeper().run_once(connection, batch_size=100)
+
+    stray.refresh_from_db()
+    assert stray.epoch == 1
+
+
+def test_a_transaction_that_has_written_pins_the_horizon_too(connect, connection):
+    other = connect()
+    other.execute("BEGIN")
+    other.execute("SELECT pg_current_xact_id()")
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    claims(connection, 20)
+
+    keep.run_once(connection, batch_size=100)
+
+    assert live(connection) == (2, 2)
