@@ -29,16 +29,16 @@ staged AS (
 SELECT counted.staged,
     CASE
         WHEN counted.staged = %(limit)s::integer THEN interval '0'
-        ELSE greatest(
-            interval '0',
-            (
-                SELECT jobs_active.scheduled_at
-                FROM jobs_active
-                WHERE jobs_active.status IN ('scheduled', 'failed', 'retryable')
-                    AND jobs_active.scheduled_at > coalesce(%(now)s::timestamptz, statement_timestamp())
-                ORDER BY jobs_active.scheduled_at
-                LIMIT 1
-            ) - coalesce(%(now)s::timestamptz, clock_timestamp())
+        ELSE (
+            SELECT greatest(
+                interval '0',
+                jobs_active.scheduled_at - coalesce(%(now)s::timestamptz, clock_timestamp())
+            )
+            FROM jobs_active
+            WHERE jobs_active.status IN ('scheduled', 'failed', 'retryable')
+                AND jobs_active.scheduled_at > coalesce(%(now)s::timestamptz, statement_timestamp())
+            ORDER BY jobs_active.scheduled_at
+            LIMIT 1
         )
     END AS next_due
 FROM (SELECT count(*)::integer AS staged FROM staged) AS counted
