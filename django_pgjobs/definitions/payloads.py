@@ -35,6 +35,17 @@ MAX_DEPTH: Final = 64
 #: json refuses to write longer integers, see sys.set_int_max_str_digits.
 _MAX_INT_BITS: Final = 14_000
 
+#: What the parsers of this module raise when somebody else wrote the text.
+_UNDECODABLE: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 #: Ends a naive time of day that a clock shows for the second time.
 _FOLD: Final = "[fold=1]"
 
@@ -98,7 +109,7 @@ def decode_payload(text: str) -> dict[str, Any]:
                 f"The payload is a {type(arguments).__name__}, not an object of arguments."
             )
         return {name: _decode(value) for name, value in arguments.items()}
-    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as error:
+    except _UNDECODABLE as error:
         raise UndecodablePayload(f"The payload cannot be decoded: {error!r}.") from error
 
 
@@ -133,20 +144,20 @@ def _encode_text(value: str, path: Path) -> str:
             raise _refusal(
                 path, "contains a lone surrogate, which is no valid Unicode text."
             ) from None
-    return str.__str__(value)
+    return value
 
 
 def _encode_int(value: int, path: Path) -> int:
     if value.bit_length() > _MAX_INT_BITS:
         raise _refusal(path, "is an integer of more than 4,000 digits.")
-    return int(value)
+    return value
 
 
 def _encode_float(value: float, path: Path) -> Any:
     if not isfinite(value):
         raise _refusal(path, f"is {float(value)!r}, which JSON does not have.")
     text = float.__repr__(value)
-    return {"$float": text} if "e+" in text or text == "-0.0" else float(value)
+    return {"$float": text} if "e+" in text or text == "-0.0" else value
 
 
 def _encode_list(value: list[Any], path: Path) -> list[Any]:
@@ -159,7 +170,7 @@ def _encode_dict(value: dict[Any, Any], path: Path) -> dict[str, Any]:
     encoded = {}
     for key, item in value.items():
         if not isinstance(key, str) or isinstance(key, Enum):
-            raise _refusal(path, f"has the key {key!r}; keys must be strings.")
+            raise _refusal(path, f"has a key of type {type(key).__name__}; keys must be strings.")
         encoded[_encode_text(key, (*path, key))] = _encode(item, (*path, key))
     if len(encoded) == 1 and next(iter(encoded)).startswith("$"):
         return {"$dict": encoded}
@@ -167,6 +178,7 @@ def _encode_dict(value: dict[Any, Any], path: Path) -> dict[str, Any]:
 
 
 def _encode_datetime(value: datetime, path: Path) -> dict[str, str]:
+    _check_offset(value.utcoffset(), path)
     text = datetime.isoformat(value)
     if value.tzinfo is None:
         return {"$datetime": text + _FOLD * value.fold}
@@ -180,7 +192,14 @@ def _encode_datetime(value: datetime, path: Path) -> dict[str, str]:
 def _encode_time(value: time, path: Path) -> dict[str, str]:
     if isinstance(value.tzinfo, ZoneInfo):
         raise _refusal(path, "is a time of day in a named zone, which has no fixed offset.")
+    _check_offset(value.utcoffset(), path)
     return {"$time": time.isoformat(value) + _FOLD * value.fold}
+
+
+def _check_offset(offset: timedelta | None, path: Path) -> None:
+    if offset is not None and offset.microseconds:
+        # fromisoformat does not read each of them.
+        raise _refusal(path, "has an offset from UTC with a fraction of a second.")
 
 
 def _encode_decimal(value: Decimal, path: Path) -> dict[str, str]:
@@ -206,10 +225,11 @@ _ENCODERS: Final[dict[type, Callable[[Any, Path], Any]]] = {
 
 def _encoder_of_subclass(value: Any, path: Path) -> Callable[[Any, Path], Any]:
     if isinstance(value, Model):
-        raise _refusal(path, f"is the model instance {value!r}. Pass its primary key.")
+        # Not its repr(), which may query the database.
+        raise _refusal(path, f"is an instance of {value._meta.label}. Pass its primary key.")
     if isinstance(value, Enum):
         raise _refusal(path, f"is the enum member {value!r}. Pass its value.")
-    # A subclass is stored as its base; datetime comes before date in _ENCODERS.
+    # A subclass is stored as its base: json looks into it, past its methods. datetime comes before date in _ENCODERS.
     for base in (str, int, float, datetime, date, time, timedelta, Decimal, UUID):
         if isinstance(value, base):
             return _ENCODERS[base]
@@ -226,7 +246,10 @@ def _check_depth(path: Path) -> None:
 
 
 def _refusal(path: Path, problem: str) -> InvalidPayload:
-    argument = str(path[0]) + "".join(f"[{part!r}]" for part in path[1:])
+    name = str(path[0])
+    # Names come from callers too, where the handler takes **options.
+    start = name if name.isidentifier() else repr(name)
+    argument = start + "".join(f"[{part!r}]" for part in path[1:])
     return InvalidPayload(f"The argument {argument} {problem}", argument=argument)
 
 
