@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import ActiveJob, CompletedJob, JobAttempt
 from .base import ReadOnlyAdmin
 from .changelists import AttemptChangeList
-from .columns import span
+from .columns import moment, span
 from .jobs import PRIVATE_OF_ATTEMPTS
 from .search import ATTEMPTS, SearchError, parse
 
@@ -34,7 +34,7 @@ class JobAttemptAdmin(ReadOnlyAdmin):
         "attempt",
         "outcome",
         "error_class",
-        "started_at",
+        "started",
         "duration",
         "queue_name",
         "worker_id",
@@ -78,8 +78,10 @@ class JobAttemptAdmin(ReadOnlyAdmin):
             return ("job_id", *self.list_display[1:])
         return (_job_link(self.admin_site.name, visible[0].model), *self.list_display[1:])
 
+    started = moment("started_at", _("started at"))
+
     @admin.display(description=_("duration"))
-    def duration(self, attempt: JobAttempt) -> str | None:
+    def duration(self, attempt: JobAttempt) -> str:
         """Return how long the attempt took."""
         return span(attempt.started_at, attempt.finished_at)
 

@@ -10,6 +10,7 @@ from django.contrib.admin.widgets import AdminTextInputWidget
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.http import HttpRequest
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from ..conf import get_settings
@@ -50,6 +51,13 @@ class GuardedAdmin(Admin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         """Allow the page's own filters and nothing else."""
         return lookup in self.allowed_lookups or lookup in self._own_parameters(request)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Show the list under the name of what it lists."""
+        context = {"title": capfirst(self.opts.verbose_name_plural)}
+        return super().changelist_view(request, context | (extra_context or {}))
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None

@@ -6,47 +6,74 @@ What comes from rows is text, never markup: ``format_html`` escapes each of its 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+#: Shown for what a row does not have.
+NOTHING: Final = "–"
+
 
 def since(instant: datetime) -> str:
     """Return how long ago an instant was, to a reader."""
-    return timesince(instant, timezone.now(), depth=1)
+    now = timezone.now()
+    if now - instant < timedelta(minutes=1):
+        return _("%(seconds)d s") % {"seconds": max(0, int((now - instant).total_seconds()))}
+    return timesince(instant, now, depth=1)
 
 
-def span(start: datetime | None, end: datetime | None) -> str | None:
-    """Return the time between two instants, such as 12.345 s, or None."""
+def moment(field: str, label: Any) -> Callable[[Any, Any], str]:
+    """Return a column that shows an instant to the second; Django's formats end at minutes."""
+
+    @admin.display(description=label)
+    def show(page: Any, row: Any) -> str:
+        instant: datetime | None = getattr(row, field)
+        if instant is None:
+            return NOTHING
+        return timezone.localtime(instant).strftime("%Y-%m-%d %H:%M:%S")
+
+    return show
+
+
+def span(start: datetime | None, end: datetime | None) -> str:
+    """Return the time between two instants, such as 12.345 s."""
     if start is None or end is None:
-        return None
+        return NOTHING
     length = end - start
     if length < timedelta(minutes=1):
         return _("%(seconds).3f s") % {"seconds": length.total_seconds()}
     return str(length - timedelta(microseconds=length.microseconds))
 
 
-def preformatted(text: str | None) -> SafeString | None:
+def preformatted(text: str | None) -> str:
     """Return text that keeps its lines."""
-    return None if text is None else format_html("<pre>{}</pre>", text)
+    return NOTHING if text is None else format_html("<pre>{}</pre>", text)
 
 
-def as_json(value: Any) -> SafeString | None:
+def as_json(value: Any) -> str:
     """Return a value in JSON, one item a line."""
     if value is None:
-        return None
+        return NOTHING
     return preformatted(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 class JobColumns:
     """Columns of jobs, unfinished and finished."""
+
+    created = moment("created_at", gettext_lazy("created at"))
+    scheduled = moment("scheduled_at", gettext_lazy("scheduled at"))
+    first_started = moment("started_at", gettext_lazy("first attempt started at"))
+    last_started = moment("locked_at", gettext_lazy("last attempt started at"))
+    lease_ends = moment("lease_expires", gettext_lazy("lease expires"))
+    completed = moment("completed_at", gettext_lazy("finished at"))
+    expires = moment("expires_at", gettext_lazy("expires at"))
 
     @admin.display(description=gettext_lazy("status"))
     def status_text(self, job: Any) -> str:
@@ -60,37 +87,42 @@ class JobColumns:
         """Return the attempt and how many there may be."""
         return f"{job.attempt}/{job.max_attempts}"
 
-    @admin.display(description=gettext_lazy("tenant"), empty_value="–")
-    def tenant_text(self, job: Any) -> str | None:
-        """Return the tenant, or None."""
-        return str(job.tenant_id) if job.tenant_id else None
+    @admin.display(description=gettext_lazy("tenant"))
+    def tenant_text(self, job: Any) -> str:
+        """Return the tenant, if the job has one."""
+        return str(job.tenant_id) if job.tenant_id else NOTHING
 
     @admin.display(description=gettext_lazy("age"))
     def age(self, job: Any) -> str:
         """Return how long ago the job was enqueued."""
         return since(job.created_at)
 
+    @admin.display(description=gettext_lazy("finished"))
+    def completed_age(self, job: Any) -> str:
+        """Return how long ago the job ended."""
+        return _("%(time)s ago") % {"time": since(job.completed_at)}
+
     @admin.display(description=gettext_lazy("last attempt took"))
-    def duration(self, job: Any) -> str | None:
+    def duration(self, job: Any) -> str:
         """Return how long the last attempt took."""
         return span(job.locked_at, job.completed_at)
 
     @admin.display(description=gettext_lazy("payload"))
-    def payload_text(self, job: Any) -> SafeString | None:
+    def payload_text(self, job: Any) -> str:
         """Return the arguments, as they are stored."""
         return as_json(job.payload)
 
     @admin.display(description=gettext_lazy("result"))
-    def result_text(self, job: Any) -> SafeString | None:
+    def result_text(self, job: Any) -> str:
         """Return what the handler returned, as it is stored."""
         return as_json(job.result)
 
     @admin.display(description=gettext_lazy("meta"))
-    def meta_text(self, job: Any) -> SafeString | None:
+    def meta_text(self, job: Any) -> str:
         """Return what middleware has stored with the job."""
         return as_json(job.meta)
 
     @admin.display(description=gettext_lazy("error"))
-    def error_text(self, job: Any) -> SafeString | None:
+    def error_text(self, job: Any) -> str:
         """Return the message of the last error."""
         return preformatted(job.error_message)

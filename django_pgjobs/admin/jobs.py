@@ -214,8 +214,8 @@ class ActiveJobAdmin(JobAdmin):
                 "fields": (
                     "attempt_text",
                     "locked_by",
-                    "locked_at",
-                    "lease_expires",
+                    "last_started",
+                    "lease_ends",
                     "fence_token",
                     "claims",
                     "generation",
@@ -224,7 +224,7 @@ class ActiveJobAdmin(JobAdmin):
         ),
         (
             gettext_lazy("Times"),
-            {"fields": ("created_at", "scheduled_at", "started_at", "expires_at")},
+            {"fields": ("created", "scheduled", "first_started", "expires")},
         ),
         (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key")}),
     )
@@ -305,11 +305,11 @@ class CompletedJobAdmin(JobAdmin):
         "status_text",
         "job_name",
         "attempt_text",
+        "completed_age",
         "error_class",
-        "completed_at",
-        "duration",
         "queue_name",
         "tenant_text",
+        "duration",
         "locked_by",
     )
     list_filter = (FinishedStatusFilter, QueueFilter, JobNameFilter)
@@ -330,7 +330,7 @@ class CompletedJobAdmin(JobAdmin):
                 "fields": (
                     "attempt_text",
                     "locked_by",
-                    "locked_at",
+                    "last_started",
                     "duration",
                     "error_class",
                     "fence_token",
@@ -341,7 +341,7 @@ class CompletedJobAdmin(JobAdmin):
         ),
         (
             gettext_lazy("Times"),
-            {"fields": ("created_at", "scheduled_at", "started_at", "completed_at", "expires_at")},
+            {"fields": ("created", "scheduled", "first_started", "completed", "expires")},
         ),
         (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key")}),
     )

@@ -63,7 +63,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
             ),
             "timezone": gettext_lazy("In which the expression is read, such as Europe/Vienna."),
             "job_name": gettext_lazy("Name of a registered job."),
-            "payload": gettext_lazy("The job's arguments: a JSON object, such as {“days”: 7}."),
+            "payload": gettext_lazy('The job\'s arguments: a JSON object, such as {"days": 7}.'),
         }
 
     def clean_job_name(self) -> str:

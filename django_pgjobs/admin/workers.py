@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import JobWorker
 from .base import ReadOnlyAdmin
-from .columns import since
+from .columns import moment, since
 
 
 @admin.register(JobWorker)
@@ -20,7 +20,7 @@ class JobWorkerAdmin(ReadOnlyAdmin):
         "pid",
         "queue_names",
         "slots",
-        "started_at",
+        "started",
         "heartbeat_age",
     )
     ordering = ("hostname", "worker_id")
@@ -31,10 +31,14 @@ class JobWorkerAdmin(ReadOnlyAdmin):
         "pid",
         "queue_names",
         "slots",
-        "started_at",
-        "heartbeat_at",
-        "idle_since",
+        "started",
+        "heartbeat",
+        "idle",
     )
+
+    started = moment("started_at", _("started at"))
+    heartbeat = moment("heartbeat_at", _("heartbeat at"))
+    idle = moment("idle_since", _("idle since"))
 
     @admin.display(description=_("queues"))
     def queue_names(self, worker: JobWorker) -> str:

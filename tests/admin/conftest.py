@@ -71,10 +71,11 @@ def operator(client_of):
     )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def definitions():
-    """Register two jobs, in the queues default and email."""
+    """Register two jobs and no others, in the queues default and email."""
     before = dict(registry._definitions)
+    registry._definitions.clear()
     registry.add(JobDefinition(name="tests.noop", function=noop))
     registry.add(JobDefinition(name="tests.mail", function=noop, queue="email"))
     yield

@@ -33,7 +33,7 @@ def errors_of(response):
 
 
 @pytest.mark.django_db
-def test_a_schedule_is_saved(operator, definitions):
+def test_a_schedule_is_saved(operator):
     response = operator.post(url("cronschedule", "add"), SCHEDULE, follow=True)
 
     schedule = CronSchedule.objects.get()
@@ -46,7 +46,7 @@ def test_a_schedule_is_saved(operator, definitions):
 
 
 @pytest.mark.django_db
-def test_a_schedule_of_an_unknown_job_is_saved_with_a_warning(operator, definitions):
+def test_a_schedule_of_an_unknown_job_is_saved_with_a_warning(operator):
     values = SCHEDULE | {"job_name": "tests.noob"}
 
     response = operator.post(url("cronschedule", "add"), values, follow=True)

@@ -27,11 +27,6 @@ def ids(response):
     return [getattr(row, "job_id", row.pk) for row in response.context["cl"].result_list]
 
 
-@pytest.fixture(autouse=True)
-def _definitions(definitions):
-    """Let the filters know the jobs of these tests."""
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_an_empty_list_is_shown(viewer, model):
     assert viewer.get(url(model)).status_code == 200

@@ -97,7 +97,7 @@ def explain(conninfo_of_many):
 
 
 @pytest.fixture(autouse=True)
-def _look(definitions, monkeypatch):
+def _look(monkeypatch):
     """Let a page examine fewer rows than there are."""
     monkeypatch.setattr(JobAdmin, "rows_per_look", LOOK)
 
