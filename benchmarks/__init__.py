@@ -1,0 +1,3 @@
+"""Benchmarks. Run them with ``python -m benchmarks``; see README.md."""
+
+from __future__ import annotations

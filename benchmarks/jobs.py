@@ -1,0 +1,22 @@
+"""The jobs that are measured."""
+
+from __future__ import annotations
+
+from django_pgjobs import job
+
+from .peers.probe import note_start
+
+
+@job
+def nothing() -> None:
+    """Do nothing."""
+
+
+@job
+def stamp(*, sent_at: float) -> None:
+    """Note how long the job waited.
+
+    Args:
+        sent_at: when it was enqueued, on the machine's monotonic clock.
+    """
+    note_start(sent_at)

@@ -1,0 +1,3 @@
+"""Other job queues, measured like ours."""
+
+from __future__ import annotations

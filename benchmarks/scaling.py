@@ -1,0 +1,86 @@
+"""``scaling``: how long claims take as tenants, backlog, future jobs and claimers grow."""
+
+from __future__ import annotations
+
+from time import sleep
+from typing import Any, Final
+
+import psycopg
+
+from django_pgjobs.store.connecting import connect
+
+from .consumers import Consumers, consumers
+from .context import Context
+from .database import our_database
+from .report import percentile
+from .rows import analyze, clear, fill, fill_future
+
+GOAL_MS: Final = 50
+BATCH: Final = 100
+
+
+def run(context: Context) -> None:
+    """Measure, print and keep every cell of the grid."""
+    many = context.pick(1_000_000, 100_000)
+    with (
+        our_database(context.server_url, "scaling"),
+        connect("default", "benchmark") as connection,
+    ):
+        connection.execute("SET statement_timeout = 0")
+        for tenants in context.pick((1, 10, 1_000, 10_000), (1, 10_000)):
+            for future in (0, many):
+                _measure_tenants(context, connection, tenants, future, many)
+    context.report.print_table(
+        "scaling",
+        f"scaling: claim and completion, batch {BATCH}, each claimer a process "
+        f"(goal: claim p99 < {GOAL_MS} ms with most of everything)",
+        [
+            "tenants", "future", "pending", "claimers", "jobs/s", "claim p50 ms",
+            "claim p99 ms", "finish p50 ms", "finish p99 ms", "claims", "empty",
+        ],
+    )  # fmt: skip
+
+
+def _measure_tenants(
+    context: Context, connection: psycopg.Connection[Any], tenants: int, future: int, many: int
+) -> None:
+    clear(connection)
+    if future:
+        fill_future(connection, future, tenants=tenants)
+    for pending in (context.pick(60_000, 20_000), many):
+        for claimers in (1, 2, 4):
+            _top_up(connection, pending, tenants)
+            row = {"tenants": tenants, "future": future, "pending": pending, "claimers": claimers}
+            context.report.add("scaling", row | _measure(context.pick(4.0, 1.5), claimers))
+
+
+def _top_up(connection: psycopg.Connection[Any], pending: int, tenants: int) -> None:
+    cursor = connection.execute("SELECT count(*) FROM jobs_active WHERE status = 'pending'")
+    ((there,),) = cursor.fetchall()
+    fill(connection, pending - there, tenants=tenants)
+    analyze(connection)
+    # So that no cell pays for the load before it.
+    connection.execute("CHECKPOINT")
+
+
+def _measure(seconds: float, claimers: int) -> dict[str, Any]:
+    with consumers(claimers, batch=BATCH) as group:
+        sleep(seconds)
+        group.stop()
+    return _row(group)
+
+
+def _row(group: Consumers) -> dict[str, Any]:
+    claims = [claim for progress in group.progress for claim in progress.claims]
+    finishes = [finish for progress in group.progress for finish in progress.finishes]
+    # Until the last jobs were done: a small backlog ends before the time does.
+    ended_at = max(progress.at for progress in group.progress if progress.jobs)
+    return {
+        "jobs/s": group.jobs / (ended_at - group.began_at),
+        "claim p50 ms": percentile(claims, 50),
+        "claim p99 ms": percentile(claims, 99),
+        "finish p50 ms": percentile(finishes, 50),
+        "finish p99 ms": percentile(finishes, 99),
+        "claims": len(claims),
+        "empty": sum(len(progress.empty) for progress in group.progress),
+    }
