@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+
+#: Names of queues: letters, digits, ``_``, ``.``, ``-``; up to 63 characters.
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+#: Most executions of a job.
+MAX_ATTEMPTS: Final = 10_000
+
+#: Longer than any duration that makes sense, and short enough to be added to any clock.
+_LONGEST: Final = timedelta(days=36_525)
+
+#: What the columns hold; elsewhere a number must fit PostgreSQL's integer.
+_MOST: Final = {"default_max_attempts": MAX_ATTEMPTS, "default_quota_weight": 1000}
+_MOST_INTEGER: Final = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +72,12 @@ class PgJobsSettings:
     def __post_init__(self) -> None:
         _check_types(self)
         _check_positive(self)
+        _check_limits(self)
+        if not QUEUE_NAME.fullmatch(self.default_queue):
+            raise ImproperlyConfigured(
+                "PGJOBS['DEFAULT_QUEUE'] must be 1 to 63 letters, digits, '_', '.' or '-', and "
+                f"begin with a letter or digit, not {self.default_queue!r}."
+            )
         if self.heartbeat_interval * 3 > self.lease_duration:
             raise ImproperlyConfigured(
                 f"PGJOBS['HEARTBEAT_INTERVAL'] ({self.heartbeat_interval}) must be at most a "
@@ -124,6 +144,16 @@ def _check_positive(values: PgJobsSettings) -> None:
 def _sign(value: int | timedelta) -> int:
     number = value if isinstance(value, int) else value / timedelta(microseconds=1)
     return (number > 0) - (number < 0)
+
+
+def _check_limits(values: PgJobsSettings) -> None:
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name)
+        limit = _LONGEST if isinstance(value, timedelta) else _MOST.get(field.name, _MOST_INTEGER)
+        if isinstance(value, (int, timedelta)) and value > limit:  # type: ignore[operator]
+            raise ImproperlyConfigured(
+                f"PGJOBS[{field.name.upper()!r}] must be at most {limit}, but is {value!r}."
+            )
 
 
 def _forget(*, setting: str, **kwargs: Any) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from ..conf import MAX_ATTEMPTS, QUEUE_NAME
 from ..exceptions import InvalidHandler, InvalidPayload
 
 #: Longest name of a job, in bytes of UTF-8.
 MAX_NAME_BYTES: Final = 255
 
-#: Names of queues: letters, digits, ``_``, ``.``, ``-``; up to 63 characters.
-QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-
-MAX_ATTEMPTS: Final = 10_000
 PRIORITIES: Final = range(-32_768, 32_768)
+
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class JobDefinition:
         timeout: longest run of one attempt, or None.
         payload_version: stored with each job; a handler can tell old arguments by it.
         schema: a pydantic model or a dataclass that the arguments must satisfy, or None.
-        takes_context: the handler's first parameter is a JobContext.
+        context_parameter: name of the handler's first parameter, if that is the JobContext.
         is_async: the handler is a coroutine function.
         signature: of the handler, without the context.
 
@@ -51,22 +52,27 @@ class JobDefinition:
     timeout: timedelta | None = None
     payload_version: int = 1
     schema: type[Any] | None = None
-    takes_context: bool = dataclasses.field(init=False)
+    context_parameter: str | None = dataclasses.field(init=False)
     is_async: bool = dataclasses.field(init=False)
     signature: inspect.Signature = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         _check_function(self.name, self.function)
         signature = inspect.signature(self.function)
-        takes_context = _takes_context(signature)
-        if takes_context:
+        context_parameter = _context_parameter(signature)
+        if context_parameter is not None:
             parameters = list(signature.parameters.values())[1:]
             signature = signature.replace(parameters=parameters)
         _check_signature(self.name, signature)
         _check_options(self)
         object.__setattr__(self, "signature", signature)
-        object.__setattr__(self, "takes_context", takes_context)
+        object.__setattr__(self, "context_parameter", context_parameter)
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+
+    @property
+    def takes_context(self) -> bool:
+        """True when the handler's first parameter is a JobContext."""
+        return self.context_parameter is not None
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, checked against the signature and the schema.
@@ -83,7 +89,26 @@ class JobDefinition:
                 f"The arguments do not fit {self.name}{self.signature}: {error}."
             ) from None
         arguments = _flatten(bound)
-        return _validate(self.name, self.schema, arguments) if self.schema else arguments
+        if self.context_parameter in arguments:
+            raise InvalidPayload(
+                f"The argument {self.context_parameter} of {self.name} is the context, which the "
+                "worker passes.",
+                argument=self.context_parameter,
+            )
+        if self.schema is None:
+            return arguments
+        valid = _validate(self.name, self.schema, arguments)
+        # The schema may have fields that the handler does not take.
+        return valid if valid.keys() == arguments.keys() else self._rebound(valid)
+
+    def _rebound(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return _flatten(self.signature.bind(**arguments))
+        except TypeError as error:
+            raise InvalidPayload(
+                f"What the schema of {self.name} returns does not fit "
+                f"{self.name}{self.signature}: {error}."
+            ) from None
 
 
 def _flatten(bound: inspect.BoundArguments) -> dict[str, Any]:
@@ -108,7 +133,7 @@ def _validate(name: str, schema: type[Any], arguments: dict[str, Any]) -> dict[s
 
 
 def _check_function(name: str, function: Callable[..., Any]) -> None:
-    if not inspect.isfunction(function):
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise InvalidHandler(
             f"{name!r}: a handler must be a function defined with def or async def, "
             f"not {function!r}."
@@ -117,14 +142,28 @@ def _check_function(name: str, function: Callable[..., Any]) -> None:
         raise InvalidHandler(
             f"{name!r}: a handler must not be a generator; its body would never run."
         )
+    first = next(iter(inspect.signature(function).parameters), None)
+    if first in {"self", "cls"} and _is_in_class(function):
+        raise InvalidHandler(
+            f"{name!r}: a handler must not be a method; a worker has nothing to call it on. "
+            "Declare a function."
+        )
 
 
-def _takes_context(signature: inspect.Signature) -> bool:
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    scope = function.__qualname__.rpartition(".")[0]
+    return bool(scope) and not scope.endswith("<locals>")
+
+
+def _context_parameter(signature: inspect.Signature) -> str | None:
     first = next(iter(signature.parameters.values()), None)
-    if first is None:
-        return False
+    # The worker passes it by position.
+    if first is None or first.kind not in _POSITIONAL:
+        return None
     annotation = getattr(first.annotation, "__name__", first.annotation)
-    return first.name == "context" or str(annotation).rpartition(".")[2] == "JobContext"
+    # Text, where the module postpones annotations; in quotes, where it was text already.
+    is_context = str(annotation).strip("'\"").rpartition(".")[2] == "JobContext"
+    return first.name if is_context or first.name == "context" else None
 
 
 def _check_signature(name: str, signature: inspect.Signature) -> None:
@@ -140,7 +179,9 @@ def _check_signature(name: str, signature: inspect.Signature) -> None:
                 "Declare a parameter that takes a list."
             )
         if parameter.name == "context" or "JobContext" in str(parameter.annotation):
-            raise InvalidHandler(f"{name!r}: the context must be the first parameter.")
+            raise InvalidHandler(
+                f"{name!r}: the context must be the first parameter, and passed by position."
+            )
 
 
 def _check_options(definition: JobDefinition) -> None:
@@ -150,8 +191,7 @@ def _check_options(definition: JobDefinition) -> None:
 
 def _problems(definition: JobDefinition) -> list[str]:
     problems = []
-    if not 1 <= len(definition.name.encode()) <= MAX_NAME_BYTES or "\x00" in definition.name:
-        problems.append(f"a name must have 1 to {MAX_NAME_BYTES} bytes and no NUL.")
+    problems += name_problems(definition.name)
     if definition.queue is not None:
         problems += queue_problems(definition.queue)
     problems += priority_problems(definition.priority)
@@ -160,12 +200,30 @@ def _problems(definition: JobDefinition) -> list[str]:
     timeout = definition.timeout
     if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
         problems.append(f"timeout must be a timedelta above zero, not {timeout!r}.")
-    if definition.payload_version not in range(1, 32_768):
-        problems.append(f"payload_version must be 1 to 32767, not {definition.payload_version!r}.")
+    version = definition.payload_version
+    if type(version) is not int or version not in range(1, 32_768):
+        problems.append(f"payload_version must be 1 to 32767, not {version!r}.")
     schema = definition.schema
     if schema is not None and not _is_schema(schema):
         problems.append(f"schema must be a pydantic model or a dataclass, not {schema!r}.")
     return problems
+
+
+def name_problems(name: object) -> list[str]:
+    """Return what is wrong with the name of a job."""
+    if is_text(name, MAX_NAME_BYTES):
+        return []
+    return [f"a name must be text of 1 to {MAX_NAME_BYTES} bytes without NUL."]
+
+
+def is_text(value: object, max_bytes: int) -> bool:
+    """Return whether ``value`` is text that PostgreSQL can store, of 1 to ``max_bytes``."""
+    if not isinstance(value, str) or "\x00" in value:
+        return False
+    try:
+        return 1 <= len(value.encode()) <= max_bytes
+    except UnicodeEncodeError:
+        return False
 
 
 def queue_problems(queue: object) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import traceback
 from typing import Final
@@ -47,9 +48,11 @@ def fingerprint_of(error: BaseException) -> str:
 
     Made of the exception's class and the functions it passed through, in order; line
     numbers, addresses and ids do not count, so it survives an edit elsewhere in a file.
+    Neither does how deep a recursion went.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    path = [f"{frame.filename.rpartition('/')[2]}:{frame.name}" for frame in frames]
+    places = (f"{frame.filename.rpartition('/')[2]}:{frame.name}" for frame in frames)
+    path = [place for place, _ in itertools.groupby(places)]
     text = "\n".join([class_path(error), *path])
     text = _VARYING.sub("N", _LINE_NUMBER.sub("line N", text))
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]

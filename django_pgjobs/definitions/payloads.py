@@ -229,7 +229,8 @@ def _encoder_of_subclass(value: Any, path: Path) -> Callable[[Any, Path], Any]:
         raise _refusal(path, f"is an instance of {value._meta.label}. Pass its primary key.")
     if isinstance(value, Enum):
         raise _refusal(path, f"is the enum member {value!r}. Pass its value.")
-    # A subclass is stored as its base: json looks into it, past its methods. datetime comes before date in _ENCODERS.
+    # A subclass is stored as its base: json reads the value itself, past its methods.
+    # datetime comes before date, whose subclass it is.
     for base in (str, int, float, datetime, date, time, timedelta, Decimal, UUID):
         if isinstance(value, base):
             return _ENCODERS[base]

@@ -25,7 +25,7 @@ class Registry:
             DuplicateJobName: another function has the name.
         """
         known = self._definitions.get(definition.name)
-        if known is not None and _place(known) != _place(definition):
+        if known is not None and not _is_same_again(known, definition):
             raise DuplicateJobName(
                 f"Two functions are declared as job {definition.name!r}: {_place(known)} and "
                 f"{_place(definition)}. Give one of them another name: @job(name=…)."
@@ -49,7 +49,7 @@ class Registry:
 
     def explain_missing(self, name: str) -> str:
         """Return a sentence that helps to find out why ``name`` is not registered."""
-        close = difflib.get_close_matches(name, self._definitions, n=1)
+        close = difflib.get_close_matches(str(name), self._definitions, n=1)
         guess = f" Did you mean {close[0]!r}?" if close else ""
         known = ", ".join(sorted(self._definitions)) or "none"
         return (
@@ -65,6 +65,15 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return name in self._definitions
+
+
+def _is_same_again(known: JobDefinition, definition: JobDefinition) -> bool:
+    if _place(known) != _place(definition):
+        return False
+    # A second import compiles anew. One code in two functions is a function that is defined
+    # in a loop or in another function: they differ in what they close over.
+    is_repeated = known.function.__code__ is definition.function.__code__
+    return known.function is definition.function or not is_repeated
 
 
 def _place(definition: JobDefinition) -> str:

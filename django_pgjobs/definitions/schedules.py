@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from croniter import croniter
 from croniter.croniter import CroniterError
 
 from ..exceptions import DeclarationError
+
+#: croniter's random fields, such as R or R(0-10). No name of a month or a day has this letter
+#: alone.
+_RANDOM: Final = re.compile(r"\br\b", re.IGNORECASE)
 
 
 class InvalidSchedule(DeclarationError):
@@ -27,6 +33,11 @@ def next_slot(expression: str, timezone: str, *, after: datetime) -> datetime:
         InvalidSchedule: the expression or the zone is invalid, or never due.
     """
     zone = _zone(timezone)
+    if not isinstance(expression, str) or _RANDOM.search(expression):
+        raise InvalidSchedule(
+            f"The cron expression {expression!r} is invalid: it must be text, and each reading "
+            "of it must give the same times, so R is not allowed."
+        )
     try:
         slot = croniter(expression, after.astimezone(zone)).get_next(datetime)
     except (CroniterError, ValueError, KeyError) as error:
@@ -47,7 +58,7 @@ def check_schedule(expression: str, timezone: str) -> None:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         raise InvalidSchedule(
             f"There is no time zone {name!r}. Give an IANA name such as 'Europe/Berlin'."
         ) from None
