@@ -60,9 +60,7 @@ def new_job(
         priority=definition.priority if options.priority is None else options.priority,
         payload=encode_payload(arguments, max_bytes=conf.max_payload_bytes),
         payload_version=definition.payload_version,
-        max_attempts=options.max_attempts
-        or definition.max_attempts
-        or conf.default_max_attempts,
+        max_attempts=options.max_attempts or definition.max_attempts or conf.default_max_attempts,
         scheduled_at=aware(options.at) if options.at else None,
         delay=options.delay,
         expires_at=None if expires is None or isinstance(expires, timedelta) else aware(expires),
@@ -96,6 +94,8 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
 def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
     """Write many jobs: all of them or, after an error, none."""
     prepared = list(jobs)
+    if not prepared:
+        return []
     alias = get_settings().database
     with transaction.atomic(using=alias):
         connection = connections[alias]

@@ -9,11 +9,11 @@ from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import markcoroutinefunction, sync_to_async
 
 from ..definitions.definition import JobDefinition
 from ..definitions.registry import registry
-from ..exceptions import InvalidHandler
+from ..exceptions import InvalidHandler, InvalidPayload
 from ..store.enqueue import NewJob
 from .enqueueing import EnqueuedJob, enqueue_all, enqueue_one, new_job
 from .options import EnqueueOptions
@@ -36,7 +36,7 @@ class JobRequest:
         self.definition = definition
         self.options = options
 
-    def using(self, **options: Any) -> JobRequest:
+    def using(self, /, **options: Any) -> JobRequest:
         """Return the same with other options; see :class:`EnqueueOptions`.
 
         Raises:
@@ -44,7 +44,7 @@ class JobRequest:
         """
         return JobRequest(self.definition, self.options.replace(**options))
 
-    def prepare(self, *args: Any, **kwargs: Any) -> PreparedJob:
+    def prepare(self, /, *args: Any, **kwargs: Any) -> PreparedJob:
         """Bind and encode the arguments, for ``enqueue_many``. Writes nothing.
 
         Raises:
@@ -53,7 +53,7 @@ class JobRequest:
         arguments = self.definition.bind(args, kwargs)
         return PreparedJob(new_job(self.definition, self.options, arguments))
 
-    def enqueue(self, *args: Any, **kwargs: Any) -> EnqueuedJob:
+    def enqueue(self, /, *args: Any, **kwargs: Any) -> EnqueuedJob:
         """Enqueue a job in the transaction that is open on ``PGJOBS["DATABASE"]``.
 
         It exists when that transaction commits, and never if it rolls back.
@@ -64,7 +64,7 @@ class JobRequest:
         """
         return enqueue_one(self.prepare(*args, **kwargs).row)
 
-    async def aenqueue(self, *args: Any, **kwargs: Any) -> EnqueuedJob:
+    async def aenqueue(self, /, *args: Any, **kwargs: Any) -> EnqueuedJob:
         """Enqueue from async code, in the transaction of the thread that Django's ORM uses."""
         return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
 
@@ -74,14 +74,18 @@ class Job(JobRequest, Generic[P, R]):
 
     def __init__(self, definition: JobDefinition) -> None:
         super().__init__(definition, EnqueueOptions())
-        update_wrapper(self, definition.function)
+        # Without the function's attributes: one called enqueue or options would hide ours.
+        update_wrapper(self, definition.function, updated=())
+        if definition.is_async:
+            # For async_to_sync and whoever else asks before calling.
+            markcoroutinefunction(self)
 
     @property
     def name(self) -> str:
         """The job's name."""
         return self.definition.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self.definition.function(*args, **kwargs)
         return result
 
@@ -128,9 +132,11 @@ def enqueue(name: str, arguments: Mapping[str, Any] | None = None, **options: An
 
     Raises:
         UnknownJob: no job of that name is registered in this process.
+        InvalidOption: an option does not exist, or its value makes no sense.
+        InvalidPayload: the arguments do not fit the handler, or cannot be stored.
     """
     request = JobRequest(registry.get(name), EnqueueOptions().replace(**options))
-    return request.enqueue(**dict(arguments or {}))
+    return request.enqueue(**_by_name(name, arguments))
 
 
 def enqueue_many(jobs: Iterable[PreparedJob]) -> list[EnqueuedJob]:
@@ -141,8 +147,28 @@ def enqueue_many(jobs: Iterable[PreparedJob]) -> list[EnqueuedJob]:
 
     Returns:
         One for each, in the order given.
+
+    Raises:
+        TypeError: one of them was not made by ``prepare``. Nothing was written.
     """
-    return enqueue_all(prepared.row for prepared in jobs)
+    return enqueue_all([_row_of(prepared) for prepared in jobs])
+
+
+def _by_name(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    if arguments is None:
+        return {}
+    if isinstance(arguments, Mapping) and all(isinstance(key, str) for key in arguments):
+        return dict(arguments)
+    raise InvalidPayload(
+        f"The arguments of {name} must be a dict with the names of parameters as keys, "
+        f"not {arguments!r}."
+    )
+
+
+def _row_of(prepared: PreparedJob) -> NewJob:
+    if isinstance(prepared, PreparedJob):
+        return prepared.row
+    raise TypeError(f"enqueue_many takes what prepare() returns, not {prepared!r}.")
 
 
 def _declare(function: Callable[..., Any], options: dict[str, Any]) -> Job[Any, Any]:
@@ -151,8 +177,10 @@ def _declare(function: Callable[..., Any], options: dict[str, Any]) -> Job[Any, 
             close = difflib.get_close_matches(option, _OPTIONS, n=1)
             guess = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_OPTIONS)}."
             raise InvalidHandler(f"@job has no option {option!r}. {guess}")
-    name = options.pop("name", None) or _default_name(function)
-    definition = JobDefinition(name=name, function=function, **options)
+    options = {"name": None, **options}
+    if options["name"] is None:
+        options["name"] = _default_name(function)
+    definition = JobDefinition(function=function, **options)
     registry.add(definition)
     return Job(definition)
 

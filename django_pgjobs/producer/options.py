@@ -5,17 +5,29 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import warnings
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.conf import settings
 from django.utils import timezone
 
-from ..definitions.definition import max_attempts_problems, priority_problems, queue_problems
+from ..definitions.definition import (
+    is_text,
+    max_attempts_problems,
+    priority_problems,
+    queue_problems,
+)
 from ..exceptions import InvalidOption
 
 MAX_KEY_BYTES: Final = 255
 _BIGINT: Final = range(-(2**63), 2**63)
+
+# Bounds that no real job comes near. What lies further out, PostgreSQL cannot store or
+# Python cannot read again.
+_LONGEST: Final = timedelta(days=36_525)
+_EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9800, 1, 1, tzinfo=UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +98,8 @@ def aware(value: datetime) -> datetime:
 
 
 def _tuple_of_tags(tags: Any) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise InvalidOption(f"tags must be a list of strings, not the string {tags!r}.")
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise InvalidOption(f"tags must be a list of strings, not {tags!r}.")
     return tuple(tags)
 
 
@@ -107,39 +119,45 @@ def _time_problems(options: EnqueueOptions) -> list[str]:
     delay, at, expires = options.delay, options.at, options.expires
     if delay is not None and at is not None:
         problems.append("Give either delay or at, not both.")
-    if delay is not None and not (isinstance(delay, timedelta) and delay >= timedelta(0)):
-        problems.append(f"delay must be a timedelta of zero or more, not {delay!r}.")
-    if at is not None and not isinstance(at, datetime):
-        problems.append(f"at must be a datetime, not {at!r}.")
+    if delay is not None and not _is_duration(delay, at_least=timedelta(0)):
+        problems.append(f"delay must be a timedelta of 0 to 36525 days, not {delay!r}.")
+    if at is not None:
+        problems += _instant_problems("at", at, "a datetime")
     if isinstance(expires, timedelta):
-        if expires <= timedelta(0):
-            problems.append(f"expires must be a time above zero, not {expires!r}.")
-    elif expires is not None and not isinstance(expires, datetime):
-        problems.append(f"expires must be a datetime or a timedelta, not {expires!r}.")
+        if not _is_duration(expires, at_least=timedelta.resolution):
+            problems.append(f"expires must be above 0 and at most 36525 days, not {expires!r}.")
+    elif expires is not None:
+        problems += _instant_problems("expires", expires, "a datetime or a timedelta")
     return problems
+
+
+def _is_duration(value: object, *, at_least: timedelta) -> bool:
+    return isinstance(value, timedelta) and at_least <= value <= _LONGEST
+
+
+def _instant_problems(name: str, value: object, wanted: str) -> list[str]:
+    if not isinstance(value, datetime):
+        return [f"{name} must be {wanted}, not {value!r}."]
+    naive = value.replace(tzinfo=UTC)
+    if not _EARLIEST < naive < _LATEST:
+        return [f"{name} must be between the years 1900 and 9800, not {value!r}."]
+    return []
 
 
 def _key_problems(options: EnqueueOptions) -> list[str]:
     problems = []
     if type(options.tenant) is not int or options.tenant not in _BIGINT:
-        problems.append(f"tenant must be a whole number of at most 64 bits, not {options.tenant!r}.")
-    if options.idempotency_key is not None and not _is_text(options.idempotency_key):
         problems.append(
-            f"idempotency_key must be text of 1 to {MAX_KEY_BYTES} bytes without NUL, "
-            f"not {options.idempotency_key!r}."
+            f"tenant must be a whole number of at most 64 bits, not {options.tenant!r}."
+        )
+    key = options.idempotency_key
+    if key is not None and not is_text(key, MAX_KEY_BYTES):
+        problems.append(
+            f"idempotency_key must be text of 1 to {MAX_KEY_BYTES} bytes without NUL, not {key!r}."
         )
     problems += [
         f"A tag must be text of 1 to {MAX_KEY_BYTES} bytes without NUL, not {tag!r}."
         for tag in options.tags
-        if not _is_text(tag)
+        if not is_text(tag, MAX_KEY_BYTES)
     ]
     return problems
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str) or "\x00" in value:
-        return False
-    try:
-        return 1 <= len(value.encode()) <= MAX_KEY_BYTES
-    except UnicodeEncodeError:
-        return False

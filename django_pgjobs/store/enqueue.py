@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from ..states import JobStatus
 from .execute import Executor, JobId, fetch_rows, fetch_values
@@ -14,6 +15,8 @@ _COPY = (
     "expires_at, status, max_attempts, priority, payload_version, job_name, queue_name, "
     "group_key, payload, meta) FROM STDIN"
 )
+
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,12 @@ class ReservedId:
 
     id: JobId
     epoch: int
-    now: datetime
+    microseconds: int
+
+    @property
+    def now(self) -> datetime:
+        """The server's clock."""
+        return _UNIX_EPOCH + timedelta(microseconds=self.microseconds)
 
 
 def enqueue_job(connection: Executor, job: NewJob) -> JobId | None:

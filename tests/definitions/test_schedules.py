@@ -30,12 +30,12 @@ def test_the_clock_goes_forward_and_the_next_day_is_normal():
     first = next_slot("30 2 * * *", "America/New_York", after=before)
     second = next_slot("30 2 * * *", "America/New_York", after=first)
 
-    # There is no 02:30 on the 8th.
-    assert first == datetime(2026, 3, 8, 7, 30, tzinfo=UTC)
+    # There is no 02:30 on the 8th: it is due when the clock has gone forward, at 03:00.
+    assert first == datetime(2026, 3, 8, 7, tzinfo=UTC)
     assert second == datetime(2026, 3, 9, 6, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("expression", ["@daily", "0 0 * * *", "0 0 0 * * 0"[:-2], "0 0 * * mon"])
+@pytest.mark.parametrize("expression", ["@daily", "0 0 * * *", "0 0 * * mon"])
 def test_an_expression_that_will_be_due_is_accepted(expression):
     check_schedule(expression, "Asia/Kathmandu")
 
