@@ -20,7 +20,8 @@
 --     failed, timeout                                    -> failed, backing off
 --
 -- The backoff is exponential with full jitter: uniform between zero and
--- least(cap, base * 2^(attempt - 1)), the exponent bounded before the arithmetic.
+-- least(cap, base * 2^(attempt - 1)), the exponent bounded before the arithmetic, which is
+-- done in seconds: a long interval times 2^29 is out of its range.
 -- See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 --
 -- Only the owner of a running attempt writes anything. Each attempt gets its row of
@@ -152,9 +153,11 @@ waiting AS (
         attempt = jobs_active.attempt - (owned.status = 'retryable')::integer,
         scheduled_at = owned.finished_at + coalesce(
             owned.delay,
-            random() * least(
-                %(backoff_cap)s::interval,
-                %(backoff_base)s::interval * power(2, least(jobs_active.attempt, 30) - 1)
+            random() * make_interval(
+                secs => least(
+                    extract(epoch FROM %(backoff_cap)s::interval),
+                    extract(epoch FROM %(backoff_base)s::interval) * power(2, least(jobs_active.attempt, 30) - 1)
+                )
             )
         ),
         locked_by = NULL,

@@ -12,7 +12,8 @@
 --
 -- Everything it needs is on the row: it works in a process that lacks the handlers. A lease
 -- renewed meanwhile is seen under the row's lock and left alone. Each attempt gets its
--- row of job_attempts, outcome lost, in this statement.
+-- row of job_attempts, outcome lost, in this statement: also one whose job is cancelled,
+-- because resolve_attempts takes any other outcome for the worker's own.
 --
 -- Returns a row for each reaped attempt: `id`, `job_name`, `queue_name`, `worker_id`,
 -- `attempt` and `status` (the job's new one).
@@ -70,7 +71,7 @@ recorded AS (
         expired.job_name,
         expired.queue_name,
         expired.locked_by,
-        CASE expired.status WHEN 'cancelled' THEN 'cancelled' ELSE 'lost' END,
+        'lost',
         'django_pgjobs.exceptions.LeaseLost',
         'The lease expired: worker ' || expired.locked_by || ' did not renew it.'
     FROM expired
@@ -78,9 +79,11 @@ recorded AS (
 waiting AS (
     UPDATE jobs_active
     SET status = 'failed',
-        scheduled_at = expired.finished_at + random() * least(
-            %(backoff_cap)s::interval,
-            %(backoff_base)s::interval * (power(2, least(jobs_active.attempt, 30) - 1) - 1)
+        scheduled_at = expired.finished_at + random() * make_interval(
+            secs => least(
+                extract(epoch FROM %(backoff_cap)s::interval),
+                extract(epoch FROM %(backoff_base)s::interval) * (power(2, least(jobs_active.attempt, 30) - 1) - 1)
+            )
         ),
         locked_by = NULL,
         locked_at = NULL,
