@@ -254,15 +254,28 @@ class TestClaimJobs:
                 transaction.set_rollback(True)
 
     def test_a_walk_goes_on_where_the_last_one_ended_and_round_to_it(self):
-        for tenant_id in (1, 2, 3, 4, 5):
-            factories.pending_jobs(9, tenant_id=tenant_id)
+        for tenant_id in range(1, 21):
+            factories.pending_jobs(3, tenant_id=tenant_id)
 
-        first = claim_jobs(django_connection, limit=2, after_tenant=3)
+        first = claim_jobs(django_connection, limit=2, after_tenant=18)
         second = claim_jobs(django_connection, limit=2, after_tenant=first.last_tenant)
 
-        assert set(tenants(first)) == {4, 5}
-        assert (first.tenants, first.last_tenant, first.is_truncated) == (2, 5, True)
+        assert set(tenants(first)) == {19, 20}
+        assert (first.tenants, first.last_tenant, first.is_truncated) == (16, 20, True)
         assert set(tenants(second)) == {1, 2}
+
+    def test_what_does_not_fit_into_a_claim_is_carried_over_to_the_next(self):
+        factories.TenantConfigFactory(tenant_id=1, quota_weight=50)
+        for tenant_id in range(1, 21):
+            factories.pending_jobs(9, tenant_id=tenant_id)
+
+        first = claim_jobs(django_connection, limit=3, after_tenant=0)
+        second = claim_jobs(
+            django_connection, limit=3, after_tenant=first.last_tenant - 1, carry=first.carry
+        )
+
+        assert (set(tenants(first)), first.last_tenant, first.carry) == ({1}, 1, 2)
+        assert (tenants(second).count(1), second.last_tenant, second.carry) == (2, 2, 0)
 
     def test_a_walk_of_all_tenants_says_so(self):
         factories.pending_jobs(2, tenant_id=1)

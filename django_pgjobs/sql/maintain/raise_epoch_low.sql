@@ -3,11 +3,13 @@
 -- epoch  bigint  the newest, as move_epoch returned it
 --
 -- A row that a claim or a restamp has just locked still counts as left. A transaction
--- that read the old epoch and commits after this is found by the next restamp.
+-- that read the old epoch and commits after this is found by the next restamp. Never lowers:
+-- a maintenance process that was paused may come with an epoch that is over.
 --
 -- Returns one row with `epoch_low` when it was raised, none while rows are left.
 -- Index   jobs_active_claim, jobs_active_running
-SELECT setval('jobs_epoch_low', %(epoch)s::bigint) AS epoch_low
+SELECT setval('jobs_epoch_low', greatest(jobs_epoch_low.last_value, %(epoch)s::bigint)) AS epoch_low
+FROM jobs_epoch_low
 WHERE NOT EXISTS (
     SELECT FROM (
         SELECT min(jobs_active.epoch) AS epoch
