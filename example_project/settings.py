@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import django
 import environ
 
 env = environ.Env()
@@ -25,6 +26,8 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    # Django 6.1 asks for it, because of an array in a model of django_pgjobs.
+    "django.contrib.postgres",
     "django_pgjobs",
     "example_project.shop",
 ]
@@ -57,9 +60,17 @@ TEMPLATES = [
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-EMAIL_HOST = env.str("EMAIL_HOST", default="127.0.0.1")
-EMAIL_PORT = env.int("EMAIL_PORT", default=2525)
-EMAIL_TIMEOUT = 10
+SMTP = {
+    "host": env.str("EMAIL_HOST", default="127.0.0.1"),
+    "port": env.int("EMAIL_PORT", default=2525),
+    "timeout": 10,
+}
+if django.VERSION >= (6, 1):
+    MAILERS = {
+        "default": {"BACKEND": "django.core.mail.backends.smtp.EmailBackend", "OPTIONS": SMTP}
+    }
+else:
+    EMAIL_HOST, EMAIL_PORT, EMAIL_TIMEOUT = SMTP["host"], SMTP["port"], SMTP["timeout"]
 DEFAULT_FROM_EMAIL = "shop@shop.example"
 
 # Times are short so that something can be seen of a lost worker within seconds. For a shop in

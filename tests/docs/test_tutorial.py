@@ -88,9 +88,9 @@ class Reader:
             assert self.worker.wait(timeout=30) == 0
         self.worker = self.start(*arguments)
         if self.ordered == 1:
-            self.see_mail(1)
+            self.see_receipt(1)
         self.order("another one")
-        self.see_mail(self.ordered)
+        self.see_receipt(self.ordered)
 
     def order(self, title):
         browser = Browser(f"http://127.0.0.1:{self.port}")
@@ -98,8 +98,10 @@ class Reader:
         browser.post("/", {"title": title, "email": "reader@example.com"})
         self.ordered += 1
 
-    def see_mail(self, count):
-        wait_for(lambda: self.output().count("Thank you for ordering") == count, f"mail {count}")
+    def see_receipt(self, count):
+        wait_for(
+            lambda: self.output().count("thank you for ordering") == count, f"receipt {count}"
+        )
 
     def output(self):
         return (self.directory / "output.log").read_text(encoding="utf-8")
@@ -159,5 +161,5 @@ def test_the_tutorial_does_what_it_says(reader):
         reader.follow(block)
 
     assert reader.ordered == 3
-    assert "The mail server is having lunch." in reader.output()
+    assert "The printer is having lunch." in reader.output()
     assert re.search(r"job failed: .* attempt=1/5 ", reader.output())
