@@ -75,6 +75,11 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
 
     Never aborts that transaction because of a taken key: it waits for the transaction
     that holds it and returns the job found then.
+
+    Raises:
+        EnqueueError: the job that holds the key was never found.
+        django.db.OperationalError: a serialization failure. At REPEATABLE READ a key may be
+            taken by a job that the transaction cannot see.
     """
     connection = connections[get_settings().database]
     job_id = enqueue_job(connection, job)
@@ -92,7 +97,11 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
 
 
 def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
-    """Write many jobs: all of them or, after an error, none."""
+    """Write many jobs: all of them or, after an error, none.
+
+    Raises:
+        EnqueueError, django.db.OperationalError: as for :func:`enqueue_one`.
+    """
     prepared = list(jobs)
     if not prepared:
         return []
@@ -100,7 +109,9 @@ def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
     with transaction.atomic(using=alias):
         connection = connections[alias]
         if len(prepared) >= COPY_FROM and not any(job.idempotency_key for job in prepared):
-            ids = copy_jobs(connection, prepared)
+            # Django wraps what a cursor's own methods raise, and COPY is none of them.
+            with connection.wrap_database_errors:
+                ids = copy_jobs(connection, prepared)
             return [
                 EnqueuedJob(job_id, job.job_name, created=True)
                 for job_id, job in zip(ids, prepared, strict=True)
@@ -133,7 +144,7 @@ def _insert(connection: Any, jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
 
 def _unresolved(job: NewJob) -> EnqueueError:
     return EnqueueError(
-        f"The idempotency key {job.idempotency_key!r} of {job.job_name} is taken, but its holder "
-        "cannot be seen. In a REPEATABLE READ or SERIALIZABLE transaction a job enqueued after "
-        "the transaction began is invisible; enqueue in READ COMMITTED, or try again."
+        f"The idempotency key {job.idempotency_key!r} of {job.job_name} is taken, but no "
+        f"unfinished job that holds it was found at {_TRIES} looks. Either such jobs come and "
+        "go very fast, or a row security policy hides them."
     )
