@@ -21,7 +21,7 @@ QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 MAX_ATTEMPTS: Final = 10_000
 
 #: Longer than any duration that makes sense, and short enough to be added to any clock.
-_LONGEST: Final = timedelta(days=36_525)
+LONGEST_DURATION: Final = timedelta(days=36_525)
 
 #: What the columns hold; elsewhere a number must fit PostgreSQL's integer.
 _MOST: Final = {"default_max_attempts": MAX_ATTEMPTS, "default_quota_weight": 1000}
@@ -149,7 +149,11 @@ def _sign(value: int | timedelta) -> int:
 def _check_limits(values: PgJobsSettings) -> None:
     for field in dataclasses.fields(values):
         value = getattr(values, field.name)
-        limit = _LONGEST if isinstance(value, timedelta) else _MOST.get(field.name, _MOST_INTEGER)
+        limit = (
+            LONGEST_DURATION
+            if isinstance(value, timedelta)
+            else _MOST.get(field.name, _MOST_INTEGER)
+        )
         if isinstance(value, (int, timedelta)) and value > limit:  # type: ignore[operator]
             raise ImproperlyConfigured(
                 f"PGJOBS[{field.name.upper()!r}] must be at most {limit}, but is {value!r}."

@@ -24,9 +24,16 @@ Mistakes in settings are Django's ``ImproperlyConfigured``.
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 
 class PgJobsError(Exception):
     """Base of every error of django-pgjobs. Do not raise directly."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own would call the class again, without its keyword arguments.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class DeclarationError(PgJobsError):

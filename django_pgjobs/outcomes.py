@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from .conf import LONGEST_DURATION
+
 
 class Retry(Exception):
     """Fail this attempt and run again, after ``delay`` or the job's own backoff.
@@ -16,7 +18,7 @@ class Retry(Exception):
 
     Args:
         reason: recorded as the attempt's error message.
-        delay: how long to wait; None for the job's backoff.
+        delay: how long to wait, at most 36,525 days; None for the job's backoff.
     """
 
     def __init__(self, reason: str = "", *, delay: timedelta | None = None) -> None:
@@ -28,12 +30,15 @@ class Snooze(Exception):
     """Give the job back and run it again after ``delay``. No attempt is spent.
 
     Args:
-        delay: how long to wait; not negative.
+        delay: how long to wait; not negative, at most 36,525 days.
     """
 
     def __init__(self, delay: timedelta) -> None:
         super().__init__(f"Snoozed for {delay}.")
         self.delay = _checked(delay)
+
+    def __reduce__(self) -> tuple[type[Snooze], tuple[timedelta]]:
+        return type(self), (self.delay,)
 
 
 class Cancel(Exception):
@@ -52,4 +57,7 @@ def _checked(delay: timedelta) -> timedelta:
         raise TypeError(f"delay must be a timedelta, not {delay!r}.")
     if delay < timedelta(0):
         raise ValueError(f"delay must not be negative, but is {delay!r}.")
+    if delay > LONGEST_DURATION:
+        # It could not be added to the server's clock, and the outcome would be refused.
+        raise ValueError(f"delay must be at most 36525 days, but is {delay!r}.")
     return delay

@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils import timezone
 
+from ..conf import LONGEST_DURATION
 from ..definitions.definition import (
     is_text,
     max_attempts_problems,
@@ -25,7 +26,6 @@ _BIGINT: Final = range(-(2**63), 2**63)
 
 # Bounds that no real job comes near. What lies further out, PostgreSQL cannot store or
 # Python cannot read again.
-_LONGEST: Final = timedelta(days=36_525)
 _EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9800, 1, 1, tzinfo=UTC)
 
@@ -132,7 +132,7 @@ def _time_problems(options: EnqueueOptions) -> list[str]:
 
 
 def _is_duration(value: object, *, at_least: timedelta) -> bool:
-    return isinstance(value, timedelta) and at_least <= value <= _LONGEST
+    return isinstance(value, timedelta) and at_least <= value <= LONGEST_DURATION
 
 
 def _instant_problems(name: str, value: object, wanted: str) -> list[str]:
