@@ -6,8 +6,9 @@ and schedules to edit. Acts go through ``administration.operations`` and nothing
 
 from __future__ import annotations
 
+from .active import ActiveJobAdmin
 from .attempts import JobAttemptAdmin
-from .jobs import ActiveJobAdmin, CompletedJobAdmin
+from .finished import CompletedJobAdmin
 from .queues import QueueConfigAdmin
 from .schedules import CronScheduleAdmin
 from .tenants import TenantConfigAdmin

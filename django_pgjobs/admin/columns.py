@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 #: Shown for what a row does not have.
-NOTHING: Final = "–"
+NOTHING: Final = "-"
 
 
 def since(instant: datetime) -> str:

@@ -1,28 +1,22 @@
-"""Unfinished and finished jobs: to find, to read, to cancel, to redrive."""
+"""What the pages of unfinished and of finished jobs have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
-from ..administration import operations
-from ..definitions.registry import registry
-from ..models import ActiveJob, CompletedJob, JobAttempt
-from ..states import JobStatus
+from ..models import JobAttempt
 from .base import ReadOnlyAdmin, may_see_payloads
 from .changelists import JobChangeList
 from .columns import JobColumns
-from .filters import FinishedStatusFilter, JobNameFilter, QueueFilter, UnfinishedStatusFilter
-from .search import FINISHED, UNFINISHED, SearchError, parse
+from .search import SearchError, parse
 
 #: Attempts shown on the page of a job, the newest.
 ATTEMPTS_SHOWN = 100
@@ -32,7 +26,7 @@ PRIVATE_OF_ATTEMPTS = ("error_message", "traceback")
 
 
 class JobAdmin(JobColumns, ReadOnlyAdmin):
-    """What the pages of unfinished and of finished jobs have in common."""
+    """A list of jobs, and the page of each with its whole history."""
 
     ordering = ("-id",)
     sortable_by = ()
@@ -179,226 +173,4 @@ class JobAdmin(JobColumns, ReadOnlyAdmin):
             queryset=jobs,
             action_flag=CHANGE,
             change_message=message,
-        )
-
-
-@admin.register(ActiveJob)
-class ActiveJobAdmin(JobAdmin):
-    """Jobs that are not finished."""
-
-    list_display = (
-        "id",
-        "status_text",
-        "job_name",
-        "attempt_text",
-        "age",
-        "queue_name",
-        "tenant_text",
-        "locked_by",
-    )
-    list_filter = (UnfinishedStatusFilter, QueueFilter, JobNameFilter)
-    search_help_text = gettext_lazy(
-        "A job's id, or exact values: job:NAME, queue:NAME, tenant:NUMBER, key:TEXT. "
-        "Quote values with spaces. A key is looked for in the tenant named, or none."
-    )
-    actions = ("cancel_jobs",)
-    action = ("cancel_jobs", gettext_lazy("Cancel this job"))
-    private_fields = ("payload", "meta")
-    words = UNFINISHED
-    counterpart = CompletedJob
-    public_fieldsets: ClassVar[Any] = (
-        (None, {"fields": ("status_text", "job_name", "queue_name", "tenant_text", "priority")}),
-        (
-            gettext_lazy("Execution"),
-            {
-                "fields": (
-                    "attempt_text",
-                    "locked_by",
-                    "last_started",
-                    "lease_ends",
-                    "fence_token",
-                    "claims",
-                    "generation",
-                )
-            },
-        ),
-        (
-            gettext_lazy("Times"),
-            {"fields": ("created", "scheduled", "first_started", "expires")},
-        ),
-        (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key")}),
-    )
-    private_fieldsets: ClassVar[Any] = (
-        (gettext_lazy("Payload"), {"fields": ("payload_text", "payload_version", "meta_text")}),
-    )
-
-    def parse_search(self, text: str) -> dict[str, Any]:
-        conditions = super().parse_search(text)
-        if "idempotency_key" in conditions:
-            # The unique index begins with these two, so the key alone would scan it.
-            conditions.setdefault("tenant_id", 0)
-            if "job_name" not in conditions:
-                conditions["job_name__in"] = [definition.name for definition in registry]
-        return conditions
-
-    def leading_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
-        """Every index of this table costs each enqueue, so lists have none of their own.
-
-        A partial index holds the running jobs, and slots of workers bound their number; any
-        other filter examines the newest jobs one by one.
-        """
-        is_small = {"id", "idempotency_key"} & conditions.keys()
-        if is_small or conditions.get("status") == JobStatus.RUNNING:
-            return conditions
-        return {}
-
-    def is_actionable(self, job: Any) -> bool:
-        return not job.cancel_requested
-
-    def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may cancel jobs."""
-        return request.user.has_perm(operations.CANCEL_JOB)
-
-    @admin.action(description=gettext_lazy("Cancel selected jobs"), permissions=["cancel"])
-    def cancel_jobs(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        """Cancel what does not run, and ask the workers of what does."""
-        jobs, gone = self.selected_jobs(request, queryset)
-        done = operations.cancel(request.user, [job.pk for job in jobs])
-        touched = {*done.cancelled, *done.requested}
-        self.log_acts(request, [job for job in jobs if job.pk in touched], _("Cancelled."))
-        cancelled, requested = len(done.cancelled), len(done.requested)
-        skipped = len(done.skipped) + gone
-        self.tell(
-            request,
-            (
-                messages.SUCCESS,
-                cancelled,
-                ngettext("%(count)d job cancelled.", "%(count)d jobs cancelled.", cancelled),
-            ),
-            (
-                messages.INFO,
-                requested,
-                ngettext(
-                    "%(count)d job is running; its worker has been asked to stop.",
-                    "%(count)d jobs are running; their workers have been asked to stop.",
-                    requested,
-                ),
-            ),
-            (
-                messages.WARNING,
-                skipped,
-                ngettext(
-                    "%(count)d job skipped: it had finished, or was busy. Try again.",
-                    "%(count)d jobs skipped: they had finished, or were busy. Try again.",
-                    skipped,
-                ),
-            ),
-        )
-
-
-@admin.register(CompletedJob)
-class CompletedJobAdmin(JobAdmin):
-    """Jobs that are completed, dead or cancelled."""
-
-    list_display = (
-        "id",
-        "status_text",
-        "job_name",
-        "attempt_text",
-        "completed_age",
-        "error_class",
-        "queue_name",
-        "tenant_text",
-        "duration",
-        "locked_by",
-    )
-    list_filter = (FinishedStatusFilter, QueueFilter, JobNameFilter)
-    search_help_text = gettext_lazy(
-        "A job's id, or exact values: job:NAME, queue:NAME, tenant:NUMBER. "
-        "Quote values with spaces."
-    )
-    actions = ("redrive_jobs",)
-    action = ("redrive_jobs", gettext_lazy("Redrive this job"))
-    private_fields = ("payload", "meta", "result", "error_message")
-    words = FINISHED
-    counterpart = ActiveJob
-    public_fieldsets: ClassVar[Any] = (
-        (None, {"fields": ("status_text", "job_name", "queue_name", "tenant_text", "priority")}),
-        (
-            gettext_lazy("Execution"),
-            {
-                "fields": (
-                    "attempt_text",
-                    "locked_by",
-                    "last_started",
-                    "duration",
-                    "error_class",
-                    "fence_token",
-                    "claims",
-                    "generation",
-                )
-            },
-        ),
-        (
-            gettext_lazy("Times"),
-            {"fields": ("created", "scheduled", "first_started", "completed", "expires")},
-        ),
-        (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key")}),
-    )
-    private_fieldsets: ClassVar[Any] = (
-        (gettext_lazy("Outcome"), {"fields": ("error_text", "result_text")}),
-        (gettext_lazy("Payload"), {"fields": ("payload_text", "payload_version", "meta_text")}),
-    )
-
-    def leading_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
-        """Return the condition of the index that probably leaves the fewest rows."""
-        if "id" in conditions:
-            return conditions
-        for field in ("status", "tenant_id", "job_name", "queue_name"):
-            # Two of the indexes are partial: completed jobs, and jobs without tenant, are not in.
-            if conditions.get(field, 0) not in {0, JobStatus.COMPLETED}:
-                return {field: conditions[field]}
-        return {}
-
-    def is_actionable(self, job: Any) -> bool:
-        return bool(job.status != JobStatus.COMPLETED)
-
-    def has_redrive_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may redrive jobs."""
-        return request.user.has_perm(operations.REDRIVE_JOB)
-
-    @admin.action(description=gettext_lazy("Redrive selected jobs"), permissions=["redrive"])
-    def redrive_jobs(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        """Make dead and cancelled jobs pending again."""
-        jobs, gone = self.selected_jobs(request, queryset)
-        done = operations.redrive(request.user, [job.pk for job in jobs])
-        touched = set(done.redriven)
-        self.log_acts(request, [job for job in jobs if job.pk in touched], _("Redriven."))
-        redriven, conflicting = len(done.redriven), len(done.conflicting)
-        skipped = len(done.skipped) + gone
-        self.tell(
-            request,
-            (
-                messages.SUCCESS,
-                redriven,
-                ngettext("%(count)d job redriven.", "%(count)d jobs redriven.", redriven),
-            ),
-            (
-                messages.WARNING,
-                conflicting,
-                ngettext(
-                    "%(count)d job conflicting: an unfinished job holds its idempotency key.",
-                    "%(count)d jobs conflicting: unfinished jobs hold their idempotency keys.",
-                    conflicting,
-                ),
-            ),
-            (
-                messages.WARNING,
-                skipped,
-                ngettext(
-                    "%(count)d job skipped: it is neither dead nor cancelled.",
-                    "%(count)d jobs skipped: they are neither dead nor cancelled.",
-                    skipped,
-                ),
-            ),
         )

@@ -237,23 +237,21 @@ def test_no_column_can_be_sorted_by(viewer):
     }
 
 
-def lookups():
-    """Return lookups of every field of every model of ours."""
+def fields():
+    """Return every field of every model of ours."""
     for name in MODELS:
         model = next(m for m in admin.site._registry if m._meta.model_name == name)
-        for field in model._meta.fields:
-            for lookup in ("", "__startswith", "__contains", "__gt", "__isnull", "__in"):
-                if field.name + lookup not in admin.site._registry[model].allowed_lookups:
-                    yield name, field.name + lookup
-            if field.name in {"payload", "result", "meta"}:
-                yield name, f"{field.name}__api_key__startswith"
+        yield from ((name, field.name) for field in model._meta.fields)
 
 
-@pytest.mark.parametrize(("model", "lookup"), list(lookups()))
-def test_the_address_cannot_ask_about_columns(operator, model, lookup):
-    response = operator.get(url(model), {lookup: "1"})
+@pytest.mark.parametrize(("model", "field"), list(fields()))
+def test_the_address_cannot_ask_about_a_column(operator, model, field):
+    lookups = ["", "__startswith", "__contains", "__gt", "__isnull", "__in", "__a__startswith"]
 
-    assert response.status_code == 400 or response["Location"] == url(model) + "?e=1"
+    for lookup in lookups:
+        # A parameter of a filter of ours, which refuses the value.
+        response = operator.get(url(model), {field + lookup: "1"})
+        assert response.status_code == 400 or response["Location"] == url(model) + "?e=1", lookup
 
 
 def test_ids_that_no_row_can_have_lead_back(operator):
