@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,15 +39,19 @@ class Claim:
     Attributes:
         jobs: what was claimed.
         tenants: how many tenants with pending jobs were walked.
-        last_tenant: where the next walk should go on.
+        last_tenant: the last that took part; the next walk should begin behind it.
+        carry: jobs that it may still take; then the next walk should begin with it.
+        mean_weight: of the tenants walked; None when there were none.
         sole_tenant: the only tenant with pending jobs, or None.
-        is_truncated: there are more tenants than were walked.
+        is_truncated: there may be more tenants than were walked.
         capped: a capped tenant has pending jobs and its row was not locked.
     """
 
     jobs: list[ClaimedJob]
     tenants: int
     last_tenant: int
+    carry: int
+    mean_weight: float | None
     sole_tenant: int | None
     is_truncated: bool
     capped: bool
@@ -74,6 +78,8 @@ def claim_jobs(
     after_tenant: int,
     offset: float,
     default_weight: int,
+    carry: int = 0,
+    mean_weight: float | None = None,
     now: datetime | None = None,
 ) -> Claim:
     """Start attempts on pending jobs of ``queue``, fairly. See sql/claim/claim_jobs.sql."""
@@ -83,13 +89,14 @@ def claim_jobs(
         "limit": limit,
         "lease": lease,
         "after_tenant": after_tenant,
+        "carry": carry,
+        "mean_weight": mean_weight or default_weight,
         "offset": offset,
         "default_weight": default_weight,
         "now": now,
     }
     rows = run(connection, "claim/claim_jobs", params)
-    tenants, last_tenant, sole_tenant, is_truncated, capped = rows[0][_JOB_COLUMNS:]
-    return Claim(_jobs(rows), tenants, last_tenant, sole_tenant, is_truncated, capped)
+    return Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
 
 
 def claim_jobs_of_tenant(
@@ -117,6 +124,8 @@ def claim_jobs_of_tenant(
         jobs=_jobs(rows),
         tenants=1,
         last_tenant=tenant_id,
+        carry=0,
+        mean_weight=None,
         sole_tenant=tenant_id if is_alone else None,
         is_truncated=not is_alone,
         capped=False,
@@ -133,6 +142,8 @@ def claim_jobs_under_caps(
     after_tenant: int,
     offset: float,
     default_weight: int,
+    carry: int = 0,
+    mean_weight: float | None = None,
     now: datetime | None = None,
 ) -> Claim:
     """Claim as ``claim_jobs`` does, with a part for capped tenants, in one round trip.
@@ -145,6 +156,8 @@ def claim_jobs_under_caps(
     params = walk | {
         "worker_id": worker_id,
         "lease": lease,
+        "carry": carry,
+        "mean_weight": mean_weight or default_weight,
         "offset": offset,
         "default_weight": default_weight,
         "now": now,
@@ -155,10 +168,8 @@ def claim_jobs_under_caps(
         claiming.execute(statement("claim/claim_jobs"), params)
     locked, _ = locking.fetchall()[0]
     rows = claiming.fetchall()
-    tenants, last_tenant, sole_tenant, is_truncated, capped = rows[0][_JOB_COLUMNS:]
-    return Claim(
-        _jobs(rows), tenants, last_tenant, sole_tenant, is_truncated, capped or bool(locked)
-    )
+    claim = Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
+    return replace(claim, capped=claim.capped or bool(locked))
 
 
 def list_queues(connection: Executor, *, limit: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
@@ -25,14 +25,37 @@ class Walk:
     """Where the walk over a queue's tenants stands, and what it saw last.
 
     Attributes:
-        after_tenant: where the next walk begins.
+        after_tenant: the next walk begins behind it.
+        mean_weight: the moving average of the tenants' weights.
+        offset: in [0, 1): where the rounding of the shares starts.
+        carry: jobs that the tenant ``after_tenant + 1`` may still take.
         sole_tenant: the only tenant with work, if so.
         has_capped: a capped tenant has work.
     """
 
     after_tenant: int
+    mean_weight: float
+    offset: float
+    carry: int = 0
     sole_tenant: int | None = None
     has_capped: bool = False
+
+    def go_on(self, claim: Claim) -> None:
+        """Note where a claim's walk ended and what it saw."""
+        self.carry = claim.carry
+        self.after_tenant = claim.last_tenant - (1 if claim.carry else 0)
+        self.sole_tenant = claim.sole_tenant
+        self.has_capped = claim.capped
+        if claim.mean_weight is not None:
+            self.mean_weight += _NEWEST * (claim.mean_weight - self.mean_weight)
+        self.offset = (self.offset + _GOLDEN) % 1.0
+
+
+#: Multiples of it fill the interval from 0 to 1 more evenly than random numbers do.
+_GOLDEN: Final = (5**0.5 - 1) / 2
+
+#: Weight of the newest claim in the average of weights.
+_NEWEST: Final = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +96,11 @@ class Claimer:
         walk = self.walks.get(queue)
         if walk is None:
             # A random start spreads workers that begin together over the tenants.
-            walk = self.walks[queue] = Walk(self.random.randrange(-1, 2**16))
+            walk = self.walks[queue] = Walk(
+                after_tenant=self.random.randrange(-1, 2**16),
+                mean_weight=self.default_weight,
+                offset=self.random.random(),
+            )
         walked = 0
         while True:
             claim = self._claim_once(connection, queue, limit, walk)
@@ -104,16 +131,16 @@ class Claimer:
                 limit=limit,
                 lease=self.lease,
                 after_tenant=walk.after_tenant,
-                offset=self.random.random(),
+                carry=walk.carry,
+                mean_weight=walk.mean_weight,
+                offset=walk.offset,
                 default_weight=self.default_weight,
             )
         if claim.capped and not walk.has_capped:
             # Claim again at once, this time with the right to.
             walk.has_capped = True
             return claim if claim.jobs else self._claim_once(connection, queue, limit, walk)
-        walk.after_tenant = claim.last_tenant
-        walk.sole_tenant = claim.sole_tenant
-        walk.has_capped = claim.capped
+        walk.go_on(claim)
         return claim
 
 

@@ -140,6 +140,8 @@ def test_a_claim_takes_no_more_than_its_limit_whatever_the_plan(
         "limit": 40,
         "tenant_id": 7,
         "after_tenant": 50,
+        "carry": 0,
+        "mean_weight": 10.0,
         "offset": 0.999,
         "default_weight": 10,
         "lease": timedelta(minutes=5),

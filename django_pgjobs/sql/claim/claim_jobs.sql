@@ -4,17 +4,25 @@
 -- worker_id       text      unique for each start of a worker process
 -- limit           int       at least 1
 -- lease           interval  how long the attempt is believed alive without a renewal
--- after_tenant    bigint    the tenant where the last walk of this queue ended; any number at first
--- offset          float8    uniform in [0, 1): where the rounding of the shares starts
+-- after_tenant    bigint    the walk begins behind this tenant; any number at first
+-- carry           int       jobs that the first tenant, after_tenant + 1, may still take from the
+--                           last claim's allowance; 0 for none
+-- mean_weight     float8    the average weight of tenants, as seen by earlier claims
+-- offset          float8    in [0, 1): where the rounding of the shares starts. A sequence
+--                           that fills the interval evenly makes the shares exact
 -- default_weight  int       of a tenant without a row in tenant_config
 -- now             timestamptz  null for the server's clock; only tests pass a value
 --
--- Walks the distinct tenants that have pending jobs, at most `limit` of them,
--- starting behind `after_tenant` and round to it again: one index probe each,
--- however many tenants there are. Each gets the part of `limit` that brings its
--- running jobs nearest to its weight's share of all that runs (max-min fairness);
--- fractions are rounded by systematic sampling, so that shares are exact on
--- average and their sum is `limit`. See docs/explanation/fairness.md.
+-- Walks the distinct tenants that have pending jobs, at most `limit` of them (but 16),
+-- starting behind `after_tenant` and round to it again: one index probe each, however
+-- many tenants there are. Each gets the part of the claim that brings its running jobs
+-- nearest to its weight's share of all that runs (max-min fairness); fractions are
+-- rounded by systematic sampling. Where the walk saw all tenants, the parts add up to
+-- `limit`. Where there are more, a tenant of mean weight gets one job each time the walk
+-- comes round, the others in proportion to their weights, so that shares are right between
+-- tenants that are never seen together (deficit round robin, Shreedhar and Varghese, 1995);
+-- what does not fit into `limit` is carried over to the next claim.
+-- See docs/explanation/fairness.md.
 --
 -- A tenant with a cap takes part only when lock_capped_tenants has locked its
 -- row earlier in this transaction: this statement's snapshot is younger than that
@@ -26,9 +34,10 @@
 -- picked, it hashes the whole table where it expects many.
 --
 -- Returns a row for each claimed job, in no order, or one row with a null id.
--- Each carries what the walk saw: `tenants` (how many), `last_tenant` (the next
--- after_tenant), `sole_tenant` (the only one with work, or null), `is_truncated`
--- (more tenants than were walked) and `capped` (a capped tenant waits and was not locked).
+-- Each says what the walk saw: `tenants` (how many), `last_tenant` (that took part) and
+-- `carry` (what it may still take), `mean_weight`, `sole_tenant` (the only one with work, or
+-- null), `is_truncated` (perhaps more tenants than were walked) and `capped` (a capped tenant
+-- waits and was not locked).
 -- Locks   jobs_active rows while picking, SKIP LOCKED, until commit. With the lock
 --         after the pick, concurrent claimers choose the same rows and come back empty.
 -- Index   jobs_active_claim, jobs_active_running (plans asserted in tests/sql/test_plans.py)
@@ -105,29 +114,31 @@ visited AS MATERIALIZED (
             SELECT above.tenant_id FROM above
             UNION ALL
             SELECT below.tenant_id FROM below
-            LIMIT %(limit)s::integer
+            LIMIT greatest(%(limit)s::integer, 16)
         ) AS walk
         GROUP BY walk.tenant_id
         ORDER BY walk.tenant_id <= %(after_tenant)s::bigint,
             walk.tenant_id
-        LIMIT %(limit)s::integer
+        LIMIT greatest(%(limit)s::integer, 16)
     ) AS ordered
 ),
 summary AS MATERIALIZED (
     SELECT count(*)::integer AS tenants,
-        coalesce((array_agg(visited.tenant_id ORDER BY visited.step DESC))[1], %(after_tenant)s::bigint) AS last_tenant,
-        CASE WHEN min(visited.tenant_id) = max(visited.tenant_id) THEN min(visited.tenant_id) END AS sole_tenant,
-        count(*) >= %(limit)s::integer AS is_truncated
+        max(visited.step) AS last_step,
+        CASE WHEN count(*) = 1 THEN min(visited.tenant_id) END AS sole_tenant,
+        count(*) >= greatest(%(limit)s::integer, 16) AS is_truncated
     FROM visited
 ),
 entitled AS MATERIALIZED (
     SELECT visited.tenant_id,
         visited.step,
-        coalesce(tenant_config.quota_weight, %(default_weight)s::integer)::float8 AS weight,
-        tenant_config.priority_boost,
+        coalesce(
+            tenant_config.quota_weight * power(2.0::float8, tenant_config.priority_boost),
+            %(default_weight)s::integer
+        )::float8 AS weight,
         running.count AS running,
         CASE
-            WHEN tenant_config.max_concurrent_jobs IS NULL THEN %(limit)s::integer
+            WHEN tenant_config.max_concurrent_jobs IS NULL THEN 2147483647
             WHEN visited.tenant_id = ANY (string_to_array(current_setting('pgjobs.locked_tenants', true), ',')::bigint[])
                 THEN greatest(0, tenant_config.max_concurrent_jobs - capped.count)
         END AS room
@@ -163,33 +174,65 @@ needs AS (
     SELECT entitled.tenant_id,
         entitled.step,
         entitled.room,
+        allowance.jobs AS allowance,
         least(
             entitled.room,
             greatest(
                 0,
-                (sum(entitled.running) OVER () + %(limit)s::integer)
-                    * entitled.weight / sum(entitled.weight) OVER ()
+                (sum(entitled.running) OVER () + allowance.jobs) * entitled.weight / allowance.weight
                     - entitled.running
             )
         ) AS need
     FROM entitled
+    CROSS JOIN (
+        SELECT sum(entitled.weight) AS weight,
+            CASE
+                WHEN (SELECT summary.is_truncated FROM summary)
+                    THEN sum(entitled.weight) / %(mean_weight)s::float8
+                ELSE %(limit)s::integer
+            END AS jobs
+        FROM entitled
+        WHERE entitled.room > 0
+    ) AS allowance
     WHERE entitled.room > 0
 ),
 shares AS (
     SELECT needs.tenant_id,
+        needs.step,
         needs.room,
-        needs.need * %(limit)s::integer / nullif(sum(needs.need) OVER (), 0) AS share,
+        needs.need * needs.allowance / nullif(sum(needs.need) OVER (), 0) AS share,
         sum(needs.need) OVER (ORDER BY needs.step)
-            * %(limit)s::integer / nullif(sum(needs.need) OVER (), 0) AS upto
+            * needs.allowance / nullif(sum(needs.need) OVER (), 0) AS upto
     FROM needs
 ),
-quotas AS MATERIALIZED (
+rounded AS (
     SELECT shares.tenant_id,
+        shares.step,
         least(
             shares.room,
-            floor(shares.upto + %(offset)s::float8) - floor(shares.upto - shares.share + %(offset)s::float8)
+            CASE
+                WHEN %(carry)s::integer > 0 AND shares.tenant_id = %(after_tenant)s::bigint + 1
+                    THEN %(carry)s::integer
+                ELSE floor(shares.upto + %(offset)s::float8) - floor(shares.upto - shares.share + %(offset)s::float8)
+            END
         )::integer AS quota
     FROM shares
+),
+quotas AS MATERIALIZED (
+    SELECT rounded.tenant_id,
+        rounded.step,
+        rounded.quota,
+        sum(rounded.quota) OVER (ORDER BY rounded.step)::integer AS upto
+    FROM rounded
+),
+cut AS MATERIALIZED (
+    SELECT quotas.tenant_id AS last_tenant,
+        quotas.upto - %(limit)s::integer AS carry
+    FROM quotas
+    WHERE (SELECT summary.is_truncated FROM summary)
+        AND quotas.upto >= %(limit)s::integer
+    ORDER BY quotas.step
+    LIMIT 1
 ),
 picked AS MATERIALIZED (
     SELECT job.ctid
@@ -212,9 +255,10 @@ picked AS MATERIALIZED (
             LIMIT quotas.quota
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS urgent
-        LIMIT quotas.quota
+        LIMIT least(quotas.quota, %(limit)s::integer - quotas.upto + quotas.quota)
     ) AS job
     WHERE quotas.quota > 0
+        AND quotas.upto - quotas.quota < %(limit)s::integer
     LIMIT %(limit)s::integer
 ),
 claimed AS (
@@ -258,7 +302,13 @@ SELECT claimed.id,
     claimed.payload_version,
     claimed.meta,
     summary.tenants,
-    summary.last_tenant,
+    coalesce(
+        (SELECT cut.last_tenant FROM cut),
+        (SELECT visited.tenant_id FROM visited WHERE visited.step = summary.last_step),
+        %(after_tenant)s::bigint
+    ) AS last_tenant,
+    coalesce((SELECT cut.carry FROM cut), 0) AS carry,
+    (SELECT avg(entitled.weight) FROM entitled) AS mean_weight,
     summary.sole_tenant,
     summary.is_truncated,
     EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped

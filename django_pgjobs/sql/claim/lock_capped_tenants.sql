@@ -77,7 +77,7 @@ visited AS MATERIALIZED (
         SELECT above.tenant_id FROM above
         UNION ALL
         SELECT below.tenant_id FROM below
-        LIMIT %(limit)s::integer
+        LIMIT greatest(%(limit)s::integer, 16)
     ) AS walk
 ),
 locked AS MATERIALIZED (
