@@ -1,0 +1,216 @@
+"""Tenants get their shares, and nothing lies idle while anybody has work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.worker.claims import claimer, configure, fill, finish
+
+
+def jain(values) -> float:
+    """Return Jain's index of fairness: 1 when all are equal, 1/n when one has everything.
+
+    See Jain, Chiu and Hawe, "A Quantitative Measure of Fairness and Discrimination", 1984.
+    """
+    values = list(values)
+    return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))
+
+
+def test_a_thousand_tenants_with_unequal_backlogs_get_equal_shares(connection):
+    random = Random(7)
+    for tenant in range(1000):
+        fill(connection, tenant * 3, random.randint(12, 200))
+    claims, served = claimer(), Counter()
+
+    # Ten for each: all of them have work all the time.
+    while served.total() < 10_000:
+        jobs = claims.claim(connection, 100)
+        served.update(job.tenant_id for job in jobs)
+        finish(connection, jobs)
+
+    assert len(served) == 1000
+    assert jain(served.values()) >= 0.99
+
+
+@pytest.mark.parametrize("limit", [1, 7, 100])
+def test_shares_follow_the_weights(connection, limit):
+    weights = {1: 1, 2: 5, 3: 20}
+    for tenant, weight in weights.items():
+        configure(connection, tenant, weight=weight)
+        fill(connection, tenant, 1200)
+    claims, served = claimer(), Counter()
+
+    while served.total() < 1040:
+        jobs = claims.claim(connection, limit)
+        served.update(job.tenant_id for job in jobs)
+        finish(connection, jobs)
+
+    for tenant, weight in weights.items():
+        share = served[tenant] / served.total()
+        assert share == pytest.approx(weight / 26, rel=0.05)
+
+
+def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(connection):
+    """The walk of a small claim sees 16 tenants: here all heavy ones, or all light ones."""
+    for tenant in range(64):
+        configure(connection, tenant, weight=20 if tenant < 32 else 5)
+        fill(connection, tenant, 300)
+    claims, served = claimer(), Counter()
+
+    while served.total() < 4000:
+        jobs = claims.claim(connection, 8)
+        served.update(job.tenant_id < 32 for job in jobs)
+        finish(connection, jobs)
+
+    assert served[True] / served.total() == pytest.approx(0.8, rel=0.05)
+
+
+def test_slots_follow_the_weights_when_jobs_take_long(connection):
+    """Shares are of what runs: a tenant of slow jobs does not fill all slots."""
+    configure(connection, 1, weight=10)
+    configure(connection, 2, weight=30)
+    fill(connection, 1, 2000)
+    fill(connection, 2, 2000)
+    claims = claimer()
+    running = claims.claim(connection, 80)
+
+    # Jobs of tenant 2 are ten times as fast as those of tenant 1.
+    random = Random(3)
+    for _ in range(50):
+        ended = [job for job in running if random.random() < (0.5 if job.tenant_id == 2 else 0.05)]
+        finish(connection, ended)
+        running = [job for job in running if job not in ended]
+        running += claims.claim(connection, 80 - len(running)) if ended else []
+
+    slots = Counter(job.tenant_id for job in running)
+    assert slots[1] == pytest.approx(20, abs=3)
+    assert slots[2] == pytest.approx(60, abs=3)
+
+
+def test_a_tenant_of_ten_thousand_jobs_does_not_delay_a_tenant_of_ten(connection):
+    fill(connection, 1, 10_000)
+    fill(connection, 2, 10)
+    claims, served = claimer(), Counter()
+
+    while served[2] < 10:
+        jobs = claims.claim(connection, 10)
+        served.update(job.tenant_id for job in jobs)
+        finish(connection, jobs)
+
+    assert served[1] < 1000
+
+
+def test_when_one_tenant_has_nothing_the_other_gets_everything(connection):
+    configure(connection, 1, weight=1)
+    configure(connection, 2, weight=1000)
+    fill(connection, 1, 500)
+    claims = claimer()
+
+    assert [len(claims.claim(connection, 100)) for _ in range(5)] == [100] * 5
+
+
+def test_a_tenant_without_a_row_is_served_with_the_default_weight(connection):
+    configure(connection, 1, weight=10)
+    fill(connection, 1, 1000)
+    fill(connection, 2, 1000)
+
+    served = Counter(job.tenant_id for job in claimer().claim(connection, 100))
+
+    assert served == {1: 50, 2: 50}
+
+
+def test_every_tenant_gets_its_turn_when_there_are_more_than_one_claim_walks(connection):
+    for tenant in range(300):
+        fill(connection, tenant, 1)
+    claims, seen = claimer(), set()
+
+    for _ in range(31):
+        seen |= {job.tenant_id for job in claims.claim(connection, 10)}
+
+    assert len(seen) == 300
+
+
+def test_a_new_tenant_is_noticed_while_another_is_served_alone(connection):
+    fill(connection, 1, 1000)
+    claims = claimer()
+    for _ in range(3):
+        claims.claim(connection, 10)
+    assert claims.walks["default"].sole_tenant == 1
+
+    fill(connection, 2, 10)
+    jobs = [job for _ in range(3) for job in claims.claim(connection, 10)]
+
+    assert 2 in {job.tenant_id for job in jobs}
+
+
+def test_priority_orders_the_jobs_of_one_tenant(connection):
+    connection.execute(
+        """
+        INSERT INTO jobs_active
+            (epoch, tenant_id, created_at, scheduled_at, status, job_name, priority)
+        SELECT 1, 1, now(), clock_timestamp(), 'pending', 'tests.noop', number %% 3
+        FROM generate_series(1, 30) AS number
+        """,
+        [],
+    )
+    claims = claimer()
+
+    priorities = [job.priority for _ in range(6) for job in claims.claim(connection, 5)]
+
+    assert priorities == [2] * 10 + [1] * 10 + [0] * 10
+
+
+def test_jobs_of_equal_priority_start_in_the_order_of_their_enqueue(connection):
+    fill(connection, 1, 50)
+    claims = claimer()
+
+    ids = [job.id for _ in range(10) for job in claims.claim(connection, 5)]
+
+    assert ids == sorted(ids)
+
+
+def test_weighted_queues_share_the_claims(connection):
+    for queue in ("critical", "standard", "bulk"):
+        fill(connection, 0, 1000, queue=queue)
+    claims, served = claimer(critical=5, standard=3, bulk=2), Counter()
+
+    while served.total() < 1000:
+        jobs = claims.claim(connection, 10)
+        served.update(job.queue_name for job in jobs)
+        finish(connection, jobs)
+
+    assert served == {"critical": 500, "standard": 300, "bulk": 200}
+
+
+def test_a_paused_queue_is_passed_over_and_comes_back(connection):
+    fill(connection, 0, 100, queue="a")
+    fill(connection, 0, 100, queue="b")
+    connection.execute("INSERT INTO queue_config VALUES ('a', true, now(), 'me')")
+    claims = claimer(a=1, b=1)
+
+    assert {job.queue_name for job in claims.claim(connection, 10)} == {"b"}
+    assert {job.queue_name for job in claims.claim(connection, 10)} == {"b"}
+    connection.execute("UPDATE queue_config SET paused = false, paused_at = NULL")
+
+    queues = [job.queue_name for _ in range(2) for job in claims.claim(connection, 10)]
+    assert "a" in queues
+
+
+def test_two_workers_share_a_queue_by_their_free_slots(connect):
+    """The one that claims ten at a time gets twice what the one gets that claims five."""
+    connections = {"big": connect(), "small": connect()}
+    for tenant in range(50):
+        fill(connections["big"], tenant, 100)
+    claimers = {"big": claimer("big", seed=1), "small": claimer("small", seed=2)}
+    served: Counter[str] = Counter()
+
+    for _ in range(100):
+        for name, limit in (("big", 10), ("small", 5)):
+            jobs = claimers[name].claim(connections[name], limit)
+            finish(connections[name], jobs, name)
+            served[name] += len(jobs)
+
+    assert served == {"big": 1000, "small": 500}
