@@ -89,8 +89,13 @@ def empty_tables(conninfo: str) -> None:
         connection.execute("SET lock_timeout = '10s'")
         for name in _extra_partitions(connection):
             connection.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(name)))
-        connection.execute("; ".join(f"DELETE FROM {table}" for table in _TABLES))
-        connection.execute("SELECT setval('jobs_epoch', 1), setval('jobs_epoch_low', 1)")
+        empty_rows(connection)
+
+
+def empty_rows(connection: psycopg.Connection[Any]) -> None:
+    """Delete all rows, and set the epochs back."""
+    connection.execute("; ".join(f"DELETE FROM {table}" for table in _TABLES))
+    connection.execute("SELECT setval('jobs_epoch', 1), setval('jobs_epoch_low', 1)")
 
 
 def _extra_partitions(connection: psycopg.Connection[Any]) -> list[str]:
