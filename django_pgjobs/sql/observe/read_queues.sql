@@ -1,0 +1,77 @@
+-- read_queues: how the queues stand.
+--
+-- limit  int  pending jobs of each queue are counted no further
+--
+-- Returns for each queue that has pending jobs, runs some, or is paused: `queue_name`, `is_paused`,
+-- `pending` (at most `limit`), `running`, and `oldest_pending_age` (since the oldest
+-- pending job was due, of the first `limit`; null when none is pending).
+-- Index   jobs_active_claim, jobs_active_running
+WITH RECURSIVE pending_queues AS (
+    (
+        SELECT jobs_active.epoch,
+            jobs_active.queue_name
+        FROM jobs_active
+        WHERE jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+            AND jobs_active.status = 'pending'
+        ORDER BY jobs_active.epoch, jobs_active.queue_name
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.epoch,
+        next.queue_name
+    FROM pending_queues
+    CROSS JOIN LATERAL (
+        SELECT jobs_active.epoch,
+            jobs_active.queue_name
+        FROM jobs_active
+        WHERE (jobs_active.epoch, jobs_active.queue_name) > (pending_queues.epoch, pending_queues.queue_name)
+            AND jobs_active.status = 'pending'
+        ORDER BY jobs_active.epoch, jobs_active.queue_name
+        LIMIT 1
+    ) AS next
+),
+waiting AS (
+    SELECT pending_queues.queue_name,
+        sum(bounded.pending) AS pending,
+        min(bounded.oldest) AS oldest
+    FROM pending_queues
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS pending,
+            min(first.scheduled_at) AS oldest
+        FROM (
+            SELECT jobs_active.scheduled_at
+            FROM jobs_active
+            WHERE jobs_active.epoch = pending_queues.epoch
+                AND jobs_active.queue_name = pending_queues.queue_name
+                AND jobs_active.status = 'pending'
+            ORDER BY jobs_active.tenant_id
+            LIMIT %(limit)s::integer
+        ) AS first
+    ) AS bounded
+    GROUP BY pending_queues.queue_name
+),
+owned AS (
+    SELECT jobs_active.queue_name,
+        count(*) AS running
+    FROM jobs_active
+    WHERE jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.status = 'running'
+    GROUP BY jobs_active.queue_name
+),
+names AS (
+    SELECT waiting.queue_name FROM waiting
+    UNION
+    SELECT owned.queue_name FROM owned
+    UNION
+    SELECT queue_config.queue_name FROM queue_config WHERE queue_config.paused
+)
+SELECT names.queue_name,
+    coalesce(queue_config.paused, false) AS is_paused,
+    least(coalesce(waiting.pending, 0), %(limit)s::integer)::integer AS pending,
+    coalesce(owned.running, 0)::integer AS running,
+    clock_timestamp() - waiting.oldest AS oldest_pending_age
+FROM names
+LEFT JOIN waiting ON waiting.queue_name = names.queue_name
+LEFT JOIN owned ON owned.queue_name = names.queue_name
+LEFT JOIN queue_config ON queue_config.queue_name = names.queue_name
+ORDER BY names.queue_name
