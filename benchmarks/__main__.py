@@ -14,16 +14,22 @@ import psycopg
 # Read when Django is first used, so whatever the caller's own project is.
 os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
 
-from . import horizon, raw, scaling
+from . import enqueueing, horizon, raw, scaling, worker
 from .context import Context
 from .database import server
+from .peers import comparing
+from .peers.catalogue import PEERS
 from .report import Report
 
 BENCHMARKS: Final[dict[str, Callable[[Context], None]]] = {
     "raw": raw.run,
     "scaling": scaling.run,
     "horizon": horizon.run,
+    "enqueue": enqueueing.run,
+    "worker": worker.run,
+    "peers": comparing.run,
 }
+NAMES: Final = [peer.name for peer in PEERS]
 
 
 def main() -> int:
@@ -38,6 +44,7 @@ def main() -> int:
             is_quick=options.quick,
             report=report,
             peer_python=options.peer_python,
+            peers=options.peer or NAMES,
         )
         print(report.machine(), flush=True)
         for name in options.names or BENCHMARKS:
@@ -52,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--quick", action="store_true", help="roughly, in a tenth of the time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.add_argument("--peer", action="append", choices=NAMES, help="compare with this only")
     parser.add_argument("--peer-python", metavar="PATH", help="interpreter for the other queues")
     return parser
 

@@ -37,6 +37,12 @@ class Consumers:
         return sum(progress.jobs for progress in self.progress)
 
     @property
+    def rate(self) -> float:
+        """Jobs a second, until the last jobs were completed. Once they have stopped."""
+        ends = [progress.at for progress in self.progress if progress.jobs]
+        return self.jobs / (max(ends) - self.began_at) if ends else 0.0
+
+    @property
     def are_alive(self) -> bool:
         """False when one of them has ended."""
         return all(child.poll() is None for child in self._children)
@@ -56,17 +62,20 @@ class Consumers:
 
 
 @contextmanager
-def consumers(count: int, *, batch: int) -> Iterator[Consumers]:
+def consumers(count: int, *, batch: int, url: str) -> Iterator[Consumers]:
     """Start consumers together; they run until stopped, at the latest with the block.
 
     Args:
         count: of processes.
         batch: most jobs of one claim.
+        url: of the database.
     """
     with ExitStack() as stack:
         command = python("-m", "benchmarks.consumer", str(batch))
+        environment = {"DATABASE_URL": url}
         children = [
-            stack.enter_context(running(command, output=subprocess.PIPE)) for _ in range(count)
+            stack.enter_context(running(command, environment=environment, output=subprocess.PIPE))
+            for _ in range(count)
         ]
         for child in children:
             assert child.stdout is not None

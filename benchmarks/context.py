@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,12 +20,14 @@ class Context:
         is_quick: rough figures in about a tenth of the time.
         report: where results go.
         peer_python: the interpreter of other queues' environments, or None for the newest.
+        peers: names of the queues to compare with.
     """
 
     server_url: str
     is_quick: bool
     report: Report
-    peer_python: str | None = None
+    peer_python: str | None
+    peers: Collection[str]
 
     def pick(self, full: Value, quick: Value) -> Value:
         """Return ``quick`` in a quick run, else ``full``."""

@@ -78,6 +78,7 @@ def our_database(server_url: str, name: str) -> Iterator[str]:
 
 def _use(url: str) -> None:
     django.setup()
+    connections.close_all()
     # Settings are read once; the name of the database changes with each benchmark.
     connections["default"].settings_dict["NAME"] = urlsplit(url).path.lstrip("/")
     call_command("migrate", verbosity=0)

@@ -1,17 +1,14 @@
 """``horizon``: throughput while a forgotten transaction holds back vacuum.
 
 The same number of jobs goes through with the xmin horizon free, with it pinned, and with it
-pinned and the epochs of the claim index moving on.
+pinned and the epochs of the claim index moving on. Each variant has a database of its own, which
+is what a horizon belongs to, and they take turns, so that a busy machine slows all of them.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from itertools import accumulate
-from operator import attrgetter
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -24,13 +21,14 @@ from .consumers import Consumers, consumers
 from .context import Context
 from .database import our_database
 from .explaining import explain_claim_and_completion, sizes
-from .rows import analyze, clear, fill
+from .repeating import repeating
+from .rows import analyze, fill
 
 GOAL: Final = 0.9
 BATCH: Final = 100
 CLAIMERS: Final = 2
 
-#: Pending jobs in the bounded runs: never fewer than this while the producer keeps up.
+#: Pending jobs in the bounded variants: about as many as this while the producer keeps up.
 BACKLOG: Final = 5_000
 
 _STEPS: Final = 10
@@ -60,18 +58,72 @@ VARIANTS: Final = tuple(
 )
 
 
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """One variant under way.
+
+    Attributes:
+        variant: what it is.
+        url: of its database.
+        connection: to it.
+        pending: jobs enqueued and not completed.
+        rates: jobs a second of each step so far.
+    """
+
+    variant: Variant
+    url: str
+    connection: psycopg.Connection[Any]
+    pending: int = 0
+    keeper: EpochKeeper = field(default_factory=EpochKeeper)
+    rates: list[float] = field(default_factory=list)
+
+    def step(self, jobs: int, *, at_most: float) -> None:
+        """Put ``jobs`` through, unless it takes more than ``at_most`` seconds."""
+        pause = self.keeper.interval.total_seconds()
+        keeping = repeating(self.keep_epochs, self.url, pause=pause)
+        with (
+            keeping if self.variant.has_epochs else nullcontext(),
+            consumers(CLAIMERS, batch=BATCH, url=self.url) as group,
+        ):
+            self._produce(group, jobs, until=monotonic() + at_most)
+            group.stop()
+        self.pending -= group.jobs
+        self.rates.append(group.rate)
+
+    def keep_epochs(self, connection: psycopg.Connection[Any]) -> None:
+        """Do what maintenance does each second."""
+        while self.keeper.run_once(connection, batch_size=_KEEPER_BATCH).is_full:
+            pass
+
+    def enqueue(self, count: int) -> None:
+        """Add pending jobs."""
+        fill(self.connection, count)
+        self.pending += count
+
+    def _produce(self, group: Consumers, jobs: int, *, until: float) -> None:
+        while group.jobs < jobs and monotonic() < until and group.are_alive:
+            if self.pending - group.jobs < BACKLOG:
+                self.enqueue(BACKLOG)
+            else:
+                sleep(0.02)
+
+
 def run(context: Context) -> None:
     """Measure every variant; print throughput by step, and what is left behind."""
     total = context.pick(1_000_000, 100_000)
-    with (
-        our_database(context.server_url, "horizon"),
-        connect("default", "benchmark") as connection,
-    ):
-        connection.execute("SET statement_timeout = 0")
-        for variant in VARIANTS:
-            row = _measure(connection, variant, total, at_most=context.pick(240.0, 40.0))
-            context.report.add("horizon", row)
-            print(f"  {variant.name}: {row['seconds']:.0f} s", flush=True)
+    with ExitStack() as stack:
+        lanes = [_begin(stack, context, variant, total) for variant in VARIANTS]
+        for number in range(_STEPS):
+            # In turn first, so that no lane always comes after the same one.
+            for lane in lanes[number % len(lanes) :] + lanes[: number % len(lanes)]:
+                lane.step(total // _STEPS, at_most=context.pick(60.0, 20.0))
+            print(f"  step {number + 1} of {_STEPS}", flush=True)
+        for lane in lanes:
+            context.report.add("horizon", _row(lane))
+    _print(context, total)
+
+
+def _print(context: Context, total: int) -> None:
     context.report.print_table(
         "horizon",
         f"horizon: jobs/s in each {total // _STEPS:,} of {total:,} jobs, {CLAIMERS} claimers, "
@@ -88,99 +140,36 @@ def run(context: Context) -> None:
     )  # fmt: skip
 
 
-def _measure(
-    connection: psycopg.Connection[Any], variant: Variant, total: int, *, at_most: float
-) -> dict[str, Any]:
-    clear(connection)
-    fill(connection, total if variant.is_whole else BACKLOG)
+def _begin(stack: ExitStack, context: Context, variant: Variant, total: int) -> Lane:
+    name = "".join(letter if letter.isalpha() else "_" for letter in variant.name)
+    url = stack.enter_context(our_database(context.server_url, name))
+    connection = stack.enter_context(connect("default", "benchmark"))
+    connection.execute("SET statement_timeout = 0")
+    lane = Lane(variant=variant, url=url, connection=connection)
+    # Consumers stop a little late, so the whole is a little more.
+    lane.enqueue(total * 11 // 10 if variant.is_whole else 2 * BACKLOG)
     analyze(connection)
-    connection.execute("CHECKPOINT")
-    pin = _pinned_horizon() if variant.is_pinned else nullcontext()
-    with pin, _epochs() if variant.has_epochs else nullcontext([0]) as moves:
-        with consumers(CLAIMERS, batch=BATCH) as group:
-            _produce(connection, group, 0 if variant.is_whole else total - BACKLOG, total, at_most)
-            group.stop()
-        if not variant.is_whole:
-            fill(connection, BACKLOG)
-        late = explain_claim_and_completion(connection, BATCH) if not variant.is_whole else {}
-    return _row(variant, group, total) | {"epochs": moves[0]} | late | sizes(connection)
+    if variant.is_pinned:
+        _pin_horizon(stack)
+    return lane
 
 
-@contextmanager
-def _pinned_horizon() -> Iterator[None]:
-    with connect("default", "benchmark forgotten transaction") as forgotten:
-        forgotten.execute("SET idle_in_transaction_session_timeout = 0")
-        with forgotten.transaction():
-            forgotten.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            forgotten.execute("SELECT FROM jobs_active LIMIT 1")
-            yield
+def _pin_horizon(stack: ExitStack) -> None:
+    forgotten = stack.enter_context(connect("default", "benchmark forgotten transaction"))
+    forgotten.execute("SET idle_in_transaction_session_timeout = 0")
+    stack.enter_context(forgotten.transaction())
+    forgotten.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    forgotten.execute("SELECT FROM jobs_active LIMIT 1")
 
 
-@contextmanager
-def _epochs() -> Iterator[list[int]]:
-    """Keep epochs as the maintainer does; yield a list of how many there were."""
-    stopping, moves = threading.Event(), [0]
-    thread = threading.Thread(target=_keep_epochs, args=(stopping, moves), daemon=True)
-    thread.start()
-    try:
-        yield moves
-    finally:
-        stopping.set()
-        thread.join()
-
-
-def _keep_epochs(stopping: threading.Event, moves: list[int]) -> None:
-    keeper = EpochKeeper()
-    with connect("default", "benchmark epochs") as connection:
-        first = _epoch(connection)
-        while not stopping.wait(keeper.interval.total_seconds()):
-            while keeper.run_once(connection, batch_size=_KEEPER_BATCH).is_full:
-                pass
-            moves[0] = _epoch(connection) - first
-
-
-def _epoch(connection: psycopg.Connection[Any]) -> int:
-    ((epoch,),) = connection.execute("SELECT last_value FROM jobs_epoch").fetchall()
-    return int(epoch)
-
-
-def _produce(
-    connection: psycopg.Connection[Any],
-    group: Consumers,
-    count: int,
-    total: int,
-    at_most: float,
-) -> None:
-    """Keep the backlog up until ``count`` are enqueued; return when ``total`` are done."""
-    until, enqueued = monotonic() + at_most, total - count
-    while group.jobs < total and monotonic() < until and group.are_alive:
-        if enqueued < total and enqueued - group.jobs < 2 * BACKLOG:
-            chunk = min(BACKLOG, total - enqueued)
-            fill(connection, chunk)
-            enqueued += chunk
-        else:
-            sleep(0.02)
-
-
-def _row(variant: Variant, group: Consumers, total: int) -> dict[str, Any]:
-    rates = step_rates(group, total // _STEPS)
+def _row(lane: Lane) -> dict[str, Any]:
+    ((epochs,),) = lane.connection.execute("SELECT last_value - 1 FROM jobs_epoch").fetchall()
+    fill(lane.connection, BACKLOG)
     return {
-        "variant": variant.name,
-        "jobs": group.jobs,
-        "seconds": group.progress[-1].at - group.began_at,
-        **{str(number): rate for number, rate in enumerate(rates, start=1)},
-        "last/first": rates[-1] / rates[0] if len(rates) > 1 else None,
+        "variant": lane.variant.name,
+        **{str(number): rate for number, rate in enumerate(lane.rates, start=1)},
+        "last/first": lane.rates[-1] / lane.rates[0],
+        "epochs": epochs,
+        **explain_claim_and_completion(lane.connection, BATCH),
+        **sizes(lane.connection),
     }
-
-
-def step_rates(group: Consumers, step: int) -> list[float]:
-    """Return the jobs a second in each ``step`` jobs that were completed."""
-    progress = sorted(group.progress, key=attrgetter("at"))
-    reached = accumulate(line.jobs for line in progress)
-    rates: list[float] = []
-    began, done = group.began_at, 0
-    for line, jobs in zip(progress, reached, strict=True):
-        if jobs - done >= step:
-            rates.append((jobs - done) / (line.at - began))
-            began, done = line.at, jobs
-    return rates

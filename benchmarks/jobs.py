@@ -20,3 +20,12 @@ def stamp(*, sent_at: float) -> None:
         sent_at: when it was enqueued, on the machine's monotonic clock.
     """
     note_start(sent_at)
+
+
+@job
+def numbered(*, number: int) -> None:
+    """Do nothing with an argument.
+
+    Args:
+        number: any.
+    """

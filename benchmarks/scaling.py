@@ -23,13 +23,22 @@ def run(context: Context) -> None:
     """Measure, print and keep every cell of the grid."""
     many = context.pick(1_000_000, 100_000)
     with (
-        our_database(context.server_url, "scaling"),
+        our_database(context.server_url, "scaling") as url,
         connect("default", "benchmark") as connection,
     ):
         connection.execute("SET statement_timeout = 0")
         for tenants in context.pick((1, 10, 1_000, 10_000), (1, 10_000)):
             for future in (0, many):
-                _measure_tenants(context, connection, tenants, future, many)
+                clear(connection)
+                if future:
+                    fill_future(connection, future, tenants=tenants)
+                for pending in (context.pick(60_000, 20_000), many):
+                    cell = {"tenants": tenants, "future": future, "pending": pending}
+                    _measure_cell(context, url, connection, cell)
+    _print(context)
+
+
+def _print(context: Context) -> None:
     context.report.print_table(
         "scaling",
         f"scaling: claim and completion, batch {BATCH}, each claimer a process "
@@ -41,17 +50,13 @@ def run(context: Context) -> None:
     )  # fmt: skip
 
 
-def _measure_tenants(
-    context: Context, connection: psycopg.Connection[Any], tenants: int, future: int, many: int
+def _measure_cell(
+    context: Context, url: str, connection: psycopg.Connection[Any], cell: dict[str, int]
 ) -> None:
-    clear(connection)
-    if future:
-        fill_future(connection, future, tenants=tenants)
-    for pending in (context.pick(60_000, 20_000), many):
-        for claimers in (1, 2, 4):
-            _top_up(connection, pending, tenants)
-            row = {"tenants": tenants, "future": future, "pending": pending, "claimers": claimers}
-            context.report.add("scaling", row | _measure(context.pick(4.0, 1.5), claimers))
+    for claimers in (1, 2, 4):
+        _top_up(connection, cell["pending"], cell["tenants"])
+        figures = _measure(url, claimers, seconds=context.pick(4.0, 1.5))
+        context.report.add("scaling", cell | {"claimers": claimers} | figures)
 
 
 def _top_up(connection: psycopg.Connection[Any], pending: int, tenants: int) -> None:
@@ -63,8 +68,8 @@ def _top_up(connection: psycopg.Connection[Any], pending: int, tenants: int) -> 
     connection.execute("CHECKPOINT")
 
 
-def _measure(seconds: float, claimers: int) -> dict[str, Any]:
-    with consumers(claimers, batch=BATCH) as group:
+def _measure(url: str, claimers: int, *, seconds: float) -> dict[str, Any]:
+    with consumers(claimers, batch=BATCH, url=url) as group:
         sleep(seconds)
         group.stop()
     return _row(group)
@@ -73,10 +78,8 @@ def _measure(seconds: float, claimers: int) -> dict[str, Any]:
 def _row(group: Consumers) -> dict[str, Any]:
     claims = [claim for progress in group.progress for claim in progress.claims]
     finishes = [finish for progress in group.progress for finish in progress.finishes]
-    # Until the last jobs were done: a small backlog ends before the time does.
-    ended_at = max(progress.at for progress in group.progress if progress.jobs)
     return {
-        "jobs/s": group.jobs / (ended_at - group.began_at),
+        "jobs/s": group.rate,
         "claim p50 ms": percentile(claims, 50),
         "claim p99 ms": percentile(claims, 99),
         "finish p50 ms": percentile(finishes, 50),

@@ -17,3 +17,5 @@ DATABASES = {
 DATABASES["default"]["CONN_MAX_AGE"] = None
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["django_pgjobs", "benchmarks"]
+
+PGJOBS = env.json("BENCHMARK_PGJOBS", default={})

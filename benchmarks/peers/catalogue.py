@@ -1,0 +1,86 @@
+"""The queues to compare with, and how each is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A queue.
+
+    Attributes:
+        name: of its package.
+        adapter: module of ``adapters``.
+        requirements: what to install.
+        left: SQL that counts the jobs not yet finished.
+        settings: how it is run, where that is not its default.
+    """
+
+    name: str
+    adapter: str
+    requirements: tuple[str, ...]
+    left: str
+    settings: str
+
+
+OURS: Final = Peer(
+    name="django-pgjobs",
+    adapter="pgjobs",
+    requirements=(),
+    left="SELECT count(*) FROM jobs_active",
+    settings="defaults, sync jobs in 10 threads",
+)
+
+PEERS: Final = (
+    Peer(
+        name="procrastinate",
+        adapter="procrastinate",
+        requirements=("procrastinate", "psycopg[binary]"),
+        left="SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')",
+        settings="async jobs, concurrency 30, pool of 20, LISTEN",
+    ),
+    Peer(
+        name="pgqueuer",
+        adapter="pgqueuer",
+        requirements=("pgqueuer[asyncpg]",),
+        left="SELECT count(*) FROM pgqueuer",
+        settings="async jobs, batch 100, asyncpg, uvloop, LISTEN",
+    ),
+    Peer(
+        name="oban",
+        adapter="oban",
+        requirements=("oban",),
+        left="SELECT count(*) FROM oban_jobs WHERE state <> 'completed'",
+        settings="async jobs, limit 100, pool of 20, uvloop, LISTEN",
+    ),
+    Peer(
+        name="chancy",
+        adapter="chancy",
+        requirements=("chancy", "psycopg[binary]"),
+        left="SELECT count(*) FROM chancy_jobs WHERE state IN ('pending', 'running')",
+        settings="async jobs, concurrency 100, eager polling, LISTEN",
+    ),
+    Peer(
+        name="django-tasks-db",
+        adapter="django_tasks",
+        requirements=("django-tasks-db", "django>=6", "psycopg[binary]"),
+        left="SELECT count(*) FROM django_tasks_database_dbtaskresult WHERE status <> 'SUCCESSFUL'",
+        settings="sync jobs, one at a time (it has no more), interval 0.1 s",
+    ),
+    Peer(
+        name="django-ox",
+        adapter="django_tasks",
+        requirements=("django-ox", "django>=6", "psycopg[binary]"),
+        left="SELECT count(*) FROM django_ox_oxtask WHERE status IN ('READY', 'RUNNING')",
+        settings="sync jobs, 4 threads, interval 0.1 s",
+    ),
+    Peer(
+        name="dj-queue",
+        adapter="django_tasks",
+        requirements=("dj-queue", "django>=6", "psycopg[binary]"),
+        left="SELECT count(*) FROM dj_queue_jobs WHERE finished_at IS NULL",
+        settings="sync jobs, 4 threads, interval 0.1 s, LISTEN",
+    ),
+)

@@ -1,0 +1,210 @@
+"""``peers``: other queues beside ours, on the same server in the same run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Any, Final
+
+import psycopg
+
+from ..context import Context
+from ..database import database
+from ..processes import CHECKOUT, running
+from ..report import percentile, print_rows
+from .catalogue import OURS, PEERS, Peer
+from .environments import Unavailable, environment, newest_python, reason, version
+from .probe import VARIABLE, read_waits
+
+#: Seconds for one act of a queue that is not being timed.
+_PATIENCE_SECONDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The adapter of a queue in its environment, on a database of its own."""
+
+    peer: Peer
+    interpreter: Path
+    url: str
+    waits: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command for an act of driving.py."""
+        module = f"benchmarks.peers.adapters.{self.peer.adapter}"
+        return [str(self.interpreter), "-m", module, *arguments]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables it needs."""
+        django = "settings" if self.peer is OURS else "peers.adapters.django_settings"
+        return {
+            "DATABASE_URL": self.url,
+            "DJANGO_SETTINGS_MODULE": f"benchmarks.{django}",
+            "BENCHMARK_PEER": self.peer.name,
+            VARIABLE: str(self.waits),
+        }
+
+    def run(self, *arguments: str) -> str:
+        """Do one act and return what it printed.
+
+        Raises:
+            Unavailable: it failed, or took too long.
+        """
+        try:
+            done = subprocess.run(
+                self.command(*arguments),
+                cwd=CHECKOUT,
+                env={**os.environ, **self.variables},
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"{arguments[0]} took more than {_PATIENCE_SECONDS} s") from None
+        if done.returncode != 0:
+            raise Unavailable(f"{arguments[0]}: {reason(done.stderr)}")
+        return done.stdout
+
+
+def run(context: Context) -> None:
+    """Measure every queue; print them, and ours against each."""
+    python = context.peer_python or newest_python()
+    for peer in (OURS, *(peer for peer in PEERS if peer.name in context.peers)):
+        began = monotonic()
+        row = {"queue": peer.name, "settings": peer.settings} | _measure(context, peer, python)
+        context.report.add("peers", row)
+        note = row.get("problem") or f"{monotonic() - began:.0f} s"
+        print(f"  {peer.name}: {note}", flush=True)
+    context.report.print_table(
+        "peers",
+        f"peers: one worker process, jobs that do nothing, history kept "
+        f"({_jobs(context):,} enqueued in advance)",
+        [
+            "queue", "version", "jobs/s", "single enqueues/s", "bulk enqueues/s", "p50 ms",
+            "p99 ms", "settings", "problem",
+        ],
+    )  # fmt: skip
+    _summarise(context.report.results["peers"])
+
+
+def _summarise(rows: Sequence[dict[str, Any]]) -> None:
+    ours, *others = rows
+    shown = []
+    for row in others:
+        cells = [_times(ours, row, name) for name in ("jobs/s", "single enqueues/s")]
+        shown.append(
+            [row["queue"], *cells, *(_times(row, ours, name) for name in ("p50 ms", "p99 ms"))]
+        )
+    columns = ["queue", "jobs/s", "single enqueues/s", "latency p50", "latency p99"]
+    print_rows("summary: how many times better ours is than each", columns, shown)
+
+
+def _times(more: dict[str, Any], less: dict[str, Any], name: str) -> str:
+    if not more.get(name) or not less.get(name):
+        return "–"
+    return f"{more[name] / less[name]:.2f} ×"
+
+
+def _jobs(context: Context) -> int:
+    return context.pick(20_000, 4_000)
+
+
+def _measure(context: Context, peer: Peer, python: str) -> dict[str, Any]:
+    try:
+        interpreter = Path(sys.executable) if peer is OURS else environment(peer, python)
+        name = peer.name.replace("-", "_")
+        with (
+            database(context.server_url, f"peer_{name}") as url,
+            TemporaryDirectory() as directory,
+        ):
+            program = Program(peer, interpreter, url, Path(directory) / "waits")
+            program.run("setup")
+            return {
+                "version": "–" if peer is OURS else version(peer, interpreter),
+                **_throughput(context, program),
+                **_latency(context, program),
+                # Last, because it leaves jobs behind.
+                "single enqueues/s": float(program.run("single", str(context.pick(5, 2)))),
+            }
+    except (Unavailable, psycopg.Error) as error:
+        return {"problem": str(error).splitlines()[0]}
+
+
+def _throughput(context: Context, program: Program) -> dict[str, Any]:
+    jobs = _jobs(context)
+    began = monotonic()
+    program.run("fill", str(jobs))
+    filled = monotonic() - began
+    with psycopg.connect(program.url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        with _worker(program) as child:
+            rate = _rate(connection, program.peer.left, child, at_most=context.pick(30.0, 12.0))
+        # What is left would delay the jobs whose latency is measured.
+        _discard(connection)
+    return {"jobs/s": rate, "bulk enqueues/s": jobs / filled}
+
+
+def _worker(program: Program) -> Any:
+    return running(
+        program.command("work"), environment=program.variables, output=subprocess.DEVNULL
+    )
+
+
+def _rate(
+    connection: psycopg.Connection[Any],
+    left_sql: str,
+    child: subprocess.Popen[str],
+    *,
+    at_most: float,
+) -> float:
+    """Return the jobs a second from the first seen finished to the last."""
+    first = left = _count(connection, left_sql)
+    total, started_at, until = left, None, monotonic() + at_most
+    now = monotonic()
+    while left and now < until:
+        if child.poll() is not None:
+            raise Unavailable(f"its worker ended with {child.returncode}")
+        sleep(0.05)
+        left, now = _count(connection, left_sql), monotonic()
+        if started_at is None and left < total:
+            started_at, first = now, left
+    if started_at is None:
+        raise Unavailable(f"its worker finished nothing in {at_most:.0f} s")
+    return (first - left) / (now - started_at) if now > started_at else 0.0
+
+
+def _count(connection: psycopg.Connection[Any], sql: str) -> int:
+    ((count,),) = connection.execute(sql).fetchall()
+    return int(count)
+
+
+def _discard(connection: psycopg.Connection[Any]) -> None:
+    """Empty every table that holds jobs, whatever it is called."""
+    cursor = connection.execute(
+        "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables "
+        "WHERE schemaname = 'public' AND tablename ~ "
+        "'(procrastinate_jobs|procrastinate_events|pgqueuer|oban_jobs|chancy_jobs|dbtaskresult"
+        "|oxtask|dj_queue_(jobs|.*_executions)|jobs_active)$'"
+    )
+    tables = [table for (table,) in cursor.fetchall()]
+    connection.execute(f"TRUNCATE {', '.join(tables)} CASCADE")
+
+
+def _latency(context: Context, program: Program) -> dict[str, Any]:
+    count = context.pick(50, 15)
+    with _worker(program):
+        sleep(4)
+        program.run("send", str(count))
+        sleep(2)
+    waits = [wait * 1000 for wait in read_waits(program.waits)]
+    if len(waits) < count:
+        raise Unavailable(f"ran {len(waits)} of {count} jobs sent to an idle worker")
+    return {"p50 ms": percentile(waits, 50), "p99 ms": percentile(waits, 99)}
