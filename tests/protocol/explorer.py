@@ -28,6 +28,9 @@ from .pauses import FUNCTION, paused
 #: More than the pauses of any operation.
 MOST_PAUSES = 16
 
+#: How likely an operation takes the next step too, where the schedule leaves it open.
+STEADINESS = 0.6
+
 Statement = Callable[[psycopg.Connection, dict[str, Any]], Any]
 
 
@@ -76,6 +79,19 @@ class Report:
     failures: list[tuple[list[str], str]] = field(default_factory=list)
 
 
+@contextmanager
+def replaced_statements(statement: Callable[[str], str]) -> Iterator[None]:
+    """Let the store execute what ``statement`` returns for a name."""
+    from django_pgjobs.store import claim, execute
+
+    original = execute.statement
+    execute.statement = claim.statement = statement
+    try:
+        yield
+    finally:
+        execute.statement = claim.statement = original
+
+
 class Runner(threading.Thread):
     """Runs one operation; stops before its commit until it is let go."""
 
@@ -96,6 +112,9 @@ class Runner(threading.Thread):
             self._run()
         except psycopg.Error as error:
             self.result = f"{type(error).__name__} {error.sqlstate}"
+        except LookupError as error:
+            # A piece of a statement is not where a pause or a mutation expects it.
+            self.result = str(error)
         self.state = "done"
 
     def _run(self) -> None:
@@ -156,7 +175,7 @@ class Explorer:
     def explore(self, scenario: Scenario, *, limit: int, stop_at_failure: bool = False) -> Report:
         """Run up to ``limit`` schedules of ``scenario``."""
         report, frontier = Report(), [[]]
-        with self._statements():
+        with replaced_statements(self._statement):
             while frontier and report.schedules < limit:
                 prefix = frontier.pop(self._random.randrange(len(frontier)))
                 choices = self._run(scenario, prefix, report)
@@ -169,21 +188,8 @@ class Explorer:
         report.is_exhausted = not frontier
         return report
 
-    @contextmanager
-    def _statements(self) -> Iterator[None]:
-        """Let the store execute the statements with their pauses and mutations."""
-        from django_pgjobs.store import claim, execute
-
-        original = execute.statement
-
-        def changed(name: str) -> str:
-            return paused(name, self._mutations.get(name))
-
-        execute.statement = claim.statement = changed
-        try:
-            yield
-        finally:
-            execute.statement = claim.statement = original
+    def _statement(self, name: str) -> str:
+        return paused(name, self._mutations.get(name, []))
 
     def _run(self, scenario: Scenario, prefix: list[int], report: Report) -> list[Any]:
         empty_rows(self._control)
@@ -228,11 +234,18 @@ class Explorer:
                     raise TimeoutError(f"Nobody can go on: {states} after {trace}")
                 continue
             wanted = prefix[len(choices)] if len(choices) < len(prefix) else None
-            pick = wanted if wanted in runnable else self._random.choice(runnable)
+            pick = wanted if wanted in runnable else self._choice(choices, runnable)
             choices.append((pick, runnable))
             trace.append(f"{runners[pick].operation.name} from {states[pick]}")
             states[pick] = self._step(runners[pick], states[pick])
         return trace, choices
+
+    def _choice(self, choices: list[tuple[int, list[int]]], runnable: list[int]) -> int:
+        """Return who goes on: mostly who went last, since few mistakes need many changes."""
+        last = choices[-1][0] if choices else None
+        if last in runnable and self._random.random() < STEADINESS:
+            return last
+        return self._random.choice(runnable)
 
     def _step(self, runner: Runner, state: str) -> str:
         if state == "new":

@@ -112,6 +112,20 @@ def replaced(text: str, changes: list[tuple[str, str]]) -> str:
     return text
 
 
-def paused(name: str, mutation: list[tuple[str, str]] | None = None) -> str:
-    """Return the statement ``name`` with its pauses, and with a mutation."""
-    return replaced(replaced(statement(name), mutation or []), PAUSES.get(name, []))
+def mutated(name: str, changes: list[tuple[str, str]]) -> str:
+    """Return the statement ``name`` with every occurrence of each piece changed.
+
+    Raises:
+        LookupError: a piece is not there; the statement has changed.
+    """
+    text = statement(name)
+    for old, new in changes:
+        if old not in text:
+            raise LookupError(f"Not in {name}: {old!r}")
+        text = text.replace(old, new)
+    return text
+
+
+def paused(name: str, changes: list[tuple[str, str]]) -> str:
+    """Return the statement ``name`` changed, with its pauses."""
+    return replaced(mutated(name, changes), PAUSES.get(name, []))

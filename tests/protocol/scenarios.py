@@ -120,6 +120,7 @@ REAP = operation("reap", reaping)
 CANCEL = operation("cancel", cancelling)
 EXPIRE = operation("expire", expiring)
 RESTART = operation("stage and claim", staging, claiming(A))
+END_EPOCH = Operation("end epoch", [restamping, raising], is_atomic=False)
 MAINTAIN = Operation("maintain", [moving, restamping, raising], is_atomic=False)
 
 
@@ -161,6 +162,15 @@ def capped(pending: int, running: int = 0):
         return {}
 
     return prepare
+
+
+def moved_epoch(connection) -> dict[str, Any]:
+    """One job runs in the old epoch, which is its tenant's cap; one waits in the new."""
+    factories.TenantConfigFactory(tenant_id=1, max_concurrent_jobs=1)
+    job = factories.running_job(tenant_id=1, epoch=1)
+    factories.pending_job(tenant_id=1, epoch=2)
+    connection.execute("SELECT setval('jobs_epoch', 2)")
+    return {"job": job, "worker": A}
 
 
 def reissued_token(connection) -> dict[str, Any]:
@@ -269,6 +279,13 @@ def cap_is_kept(connection, env, results):
     assert running <= 1, (running, results)
 
 
+def cap_is_kept_afterwards(connection, env, results):
+    with connection.transaction():
+        calls.lock_capped_tenants(connection)
+        calls.claim_jobs(connection, worker_id=B)
+    cap_is_kept(connection, env, results)
+
+
 def staged_once(connection, env, results):
     assert sorted(results.values()) == [0, 1], results
 
@@ -358,6 +375,24 @@ SCENARIOS = [
         two_pending,
         [MAINTAIN, CLAIM_A, operation("enqueue", enqueueing)],
         nothing_is_lost,
+    ),
+    Scenario(
+        "a new epoch and a late commit",
+        lambda connection: {},
+        [MAINTAIN, operation("enqueue", enqueueing)],
+        nothing_is_lost,
+    ),
+    Scenario(
+        "the end of an epoch and a cap that is used",
+        moved_epoch,
+        [END_EPOCH, CAPPED_A],
+        cap_is_kept,
+    ),
+    Scenario(
+        "the end of an epoch, a renewal and a cap that is used",
+        moved_epoch,
+        [END_EPOCH, RENEW],
+        cap_is_kept_afterwards,
     ),
     Scenario(
         "a new epoch and a cap that is used",

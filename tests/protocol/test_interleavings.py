@@ -13,7 +13,7 @@ import pytest
 from .explorer import Explorer
 from .scenarios import SCENARIOS
 
-SCHEDULES = int(os.environ.get("PGJOBS_SCHEDULES", "25"))
+SCHEDULES = int(os.environ.get("PGJOBS_SCHEDULES", "15"))
 SEED = int(os.environ.get("PGJOBS_SEED", "1"))
 
 pytestmark = pytest.mark.slow

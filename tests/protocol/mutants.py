@@ -1,0 +1,252 @@
+"""Guards taken out of the statements, and who must notice.
+
+A test of a guard counts only when it fails without the guard. Each mutant takes one out
+by a change of the text; a scenario of the explorer, or an oracle of this module, must fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+
+from django_pgjobs.models import JobAttempt
+from tests import factories
+from tests.store import calls
+
+Change = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A statement without one of its guards.
+
+    Attributes:
+        name: what is missing.
+        changes: of the statements, by name; of every occurrence, and there must be one.
+        killers: the scenarios that must notice, each of them.
+        oracle: fails on the mutant, where no interleaving is needed.
+    """
+
+    name: str
+    changes: dict[str, list[Change]]
+    killers: tuple[str, ...] = ()
+    oracle: Callable[[psycopg.Connection], None] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# The same worker claims again what it has lost: only the token tells its two attempts apart.
+ZOMBIE = "a zombie, the reaper and the next claim of the same worker"
+
+
+def refused(connection, job) -> None:
+    """Assert that nobody can write anything as worker-a with the token of ``job``."""
+    assert calls.complete(connection, job) == []
+    assert calls.end(connection, job) == []
+    assert not calls.renew(connection, job).is_owned
+    assert not JobAttempt.objects.exists()
+
+
+def a_stale_token_is_refused(connection):
+    job = factories.running_job()
+    job.fence_token -= 1
+    refused(connection, job)
+
+
+def another_worker_is_refused(connection):
+    refused(connection, factories.running_job(worker="worker-b"))
+
+
+def a_job_that_does_not_run_is_refused(connection):
+    """A CHECK makes such rows impossible; the fence must not lean on it."""
+    job = factories.running_job()
+    with connection.transaction(force_rollback=True):
+        connection.execute("ALTER TABLE jobs_active DROP CONSTRAINT jobs_active_lease")
+        connection.execute("UPDATE jobs_active SET status = 'pending'")
+        assert calls.complete(connection, job) == []
+        assert calls.end(connection, job) == []
+        assert not calls.renew(connection, job).is_owned
+        assert connection.execute("SELECT count(*) FROM job_attempts").fetchone() == (0,)
+
+
+def a_live_lease_is_not_reaped(connection):
+    factories.running_job()
+    assert calls.reap(connection) == []
+
+
+def a_cancelled_attempt_is_lost_too(connection):
+    job = factories.running_job(cancel_requested=True, lease_expired_by=calls.LEASE)
+    calls.reap(connection)
+    assert not calls.resolve(connection, job)
+
+
+# What is taken out. Conditions become true, so that what stands around them still fits.
+TOKEN = [
+    ("AND jobs_active.fence_token = given.fence_token", "AND true"),
+]
+WORKER = [("AND jobs_active.locked_by = %(worker_id)s::text", "AND true")]
+RUNNING = [("AND jobs_active.status = 'running'", "AND true")]
+LOCK = ("FOR NO KEY UPDATE SKIP LOCKED", "")
+AND_PENDING = "\n                AND jobs_active.status = 'pending'"
+FULL_LOCK = ("FOR UPDATE SKIP LOCKED", "")
+
+# Not here, because another guard makes up for them: the second look of a claim and of a
+# stager, and the lock of cancel_jobs. What they would let through is refused when the row
+# is written, by its place and its status; the locks keep operations from waiting in line.
+MUTANTS = [
+    Mutant(
+        "complete without the token",
+        {"finish/complete_jobs": TOKEN},
+        (ZOMBIE,),
+        a_stale_token_is_refused,
+    ),
+    Mutant(
+        "complete without the worker",
+        {"finish/complete_jobs": WORKER},
+        ("a token issued twice, complete",),
+        another_worker_is_refused,
+    ),
+    Mutant(
+        "complete without the status",
+        {"finish/complete_jobs": RUNNING},
+        oracle=a_job_that_does_not_run_is_refused,
+    ),
+    Mutant(
+        "complete without the request to cancel",
+        {"finish/complete_jobs": [("CASE WHEN finished.cancel_requested", "CASE WHEN false")]},
+        ("cancel and complete",),
+    ),
+    # Where an attempt is ended and where it is renewed, its row is locked under the fence and
+    # then written under the fence. The second repeats the first: a locked row cannot change.
+    Mutant(
+        "end without the token", {"finish/end_attempts": TOKEN}, oracle=a_stale_token_is_refused
+    ),
+    Mutant(
+        "end without the worker",
+        {"finish/end_attempts": WORKER},
+        ("a token issued twice, fail",),
+        another_worker_is_refused,
+    ),
+    Mutant(
+        "end without the status",
+        {"finish/end_attempts": RUNNING},
+        oracle=a_job_that_does_not_run_is_refused,
+    ),
+    Mutant(
+        "end without the request to cancel",
+        {"finish/end_attempts": [("job.cancel_requested OR", "")]},
+        ("cancel and fail", "cancel and snooze"),
+    ),
+    Mutant(
+        "end without the lock",
+        {"finish/end_attempts": [("        FOR UPDATE\n", "")]},
+        ("fail and reap", "complete and fail"),
+    ),
+    Mutant(
+        "renew without the token", {"finish/renew_leases": TOKEN}, oracle=a_stale_token_is_refused
+    ),
+    Mutant(
+        "renew without the worker",
+        {"finish/renew_leases": WORKER},
+        ("a token issued twice, complete",),
+        another_worker_is_refused,
+    ),
+    Mutant(
+        "renew without the status",
+        {"finish/renew_leases": RUNNING},
+        oracle=a_job_that_does_not_run_is_refused,
+    ),
+    # The token and the worker in the writes of the reaper repeat what it has locked.
+    Mutant(
+        "reap without the lock",
+        {"maintain/reap_leases": [FULL_LOCK]},
+        ("complete and reap", "fail and reap", "two reapers"),
+    ),
+    Mutant(
+        "reap a lease that is alive",
+        {"maintain/reap_leases": [("AND jobs_active.lease_expires <", "AND 'infinity' >")]},
+        oracle=a_live_lease_is_not_reaped,
+    ),
+    Mutant(
+        "reap without an attempt",
+        {
+            "maintain/reap_leases": [
+                ("    FROM expired\n),\nwaiting", "    FROM expired\n    WHERE false\n),\nwaiting")
+            ]
+        },
+        ("complete and reap", ZOMBIE),
+    ),
+    Mutant(
+        "reap without the request to cancel",
+        {"maintain/reap_leases": [("WHEN jobs_active.cancel_requested", "WHEN false")]},
+        ("cancel and reap",),
+    ),
+    Mutant(
+        "reap a cancelled job as if its worker had ended it",
+        {"maintain/reap_leases": [("        'lost',\n", "        'cancelled',\n")]},
+        oracle=a_cancelled_attempt_is_lost_too,
+    ),
+    Mutant(
+        "claim without the lock and without another look",
+        {
+            "claim/claim_jobs": [
+                LOCK,
+                ("picked))\n        AND jobs_active.status = 'pending'", "picked))"),
+            ]
+        },
+        ("three claims of two jobs",),
+    ),
+    Mutant(
+        "claim without the lock",
+        {"claim/claim_jobs": [LOCK]},
+        ("three claims of two jobs",),
+    ),
+    Mutant(
+        "cap without the lock",
+        {"claim/lock_capped_tenants": [LOCK]},
+        ("three claims under a cap", "a new epoch and two claims under a cap"),
+    ),
+    Mutant(
+        "cap counted from the lowest epoch of the moment",
+        {
+            "claim/claim_jobs": [
+                ("nullif(current_setting('pgjobs.epoch_low', true), '')::bigint", "NULL::bigint")
+            ]
+        },
+        ("the end of an epoch and a cap that is used",),
+    ),
+    Mutant(
+        "an epoch ends while rows are left",
+        {"maintain/raise_epoch_low": [("WHERE oldest.epoch <", "WHERE false AND oldest.epoch <")]},
+        ("the end of an epoch, a renewal and a cap that is used",),
+    ),
+    Mutant(
+        "a sweep that finds no pending rows",
+        {
+            "maintain/restamp_jobs": [
+                (f"epoch < newest.last_value{AND_PENDING}", f"epoch < 0{AND_PENDING}"),
+            ]
+        },
+        ("a new epoch and a late commit",),
+    ),
+    Mutant(
+        "redrive a copy",
+        {
+            "administer/redrive_jobs": [
+                (
+                    "    WHERE jobs_completed.id = ANY (ARRAY",
+                    "    WHERE false AND jobs_completed.id = ANY (ARRAY",
+                )
+            ]
+        },
+        ("two redrives",),
+    ),
+    Mutant(
+        "expire what runs",
+        {"maintain/expire_jobs": [("AND jobs_active.status <> 'running'", "AND true")]},
+        ("expire and claim",),
+    ),
+]
