@@ -149,8 +149,8 @@ def test_getting_ready_needs_no_database(run):
         import django
         django.setup()
         from django.db import connections
-        from django.core.checks import run_checks
-        print(len(run_checks()), *[c.alias for c in connections.all() if c.connection])
+        from django_pgjobs.checks import check_settings
+        print(len(check_settings()), *[c.alias for c in connections.all() if c.connection])
     """
 
     assert run(program, jobs=JOBS) == ["0"]

@@ -14,7 +14,9 @@ from ..exceptions import InvalidHandler, InvalidPayload
 #: Longest name of a job, in bytes of UTF-8.
 MAX_NAME_BYTES: Final = 255
 
-PRIORITIES: Final = range(-32_768, 32_768)
+# Not the least smallint: bound on the client's side it reads -32768::smallint, whose minus comes
+# after the cast.
+PRIORITIES: Final = range(-32_767, 32_768)
 
 _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -240,7 +242,7 @@ def priority_problems(priority: object) -> list[str]:
     """Return what is wrong with a priority."""
     if type(priority) is int and priority in PRIORITIES:
         return []
-    return [f"priority must be a whole number from -32768 to 32767, not {priority!r}."]
+    return [f"priority must be a whole number from -32767 to 32767, not {priority!r}."]
 
 
 def max_attempts_problems(max_attempts: object) -> list[str]:

@@ -22,7 +22,8 @@ from ..definitions.definition import (
 from ..exceptions import InvalidOption
 
 MAX_KEY_BYTES: Final = 255
-_BIGINT: Final = range(-(2**63), 2**63)
+# Not the least bigint, as with priorities.
+_BIGINT: Final = range(-(2**63) + 1, 2**63)
 
 # Bounds that no real job comes near. What lies further out, PostgreSQL cannot store or
 # Python cannot read again.
@@ -148,7 +149,7 @@ def _key_problems(options: EnqueueOptions) -> list[str]:
     problems = []
     if type(options.tenant) is not int or options.tenant not in _BIGINT:
         problems.append(
-            f"tenant must be a whole number of at most 64 bits, not {options.tenant!r}."
+            f"tenant must be a whole number of at most 63 bits, not {options.tenant!r}."
         )
     key = options.idempotency_key
     if key is not None and not is_text(key, MAX_KEY_BYTES):

@@ -64,8 +64,8 @@ def test_a_name_that_cannot_be_stored_is_refused(refused, name):
         ("queue", "-q", "queue must be"),
         ("queue", "q\n", "queue must be"),
         ("queue", b"q", "queue must be"),
-        ("priority", 32_768, "priority must be a whole number from -32768 to 32767, not 32768."),
-        ("priority", -32_769, "priority must be"),
+        ("priority", 32_768, "priority must be a whole number from -32767 to 32767, not 32768."),
+        ("priority", -32_768, "priority must be"),
         ("priority", 1.0, "priority must be"),
         ("priority", True, "priority must be"),
         ("max_attempts", 0, "max_attempts must be 1 to 10000, not 0."),
@@ -91,13 +91,13 @@ def test_an_option_that_makes_no_sense_is_refused(refused, option, value, proble
 def test_the_bounds_of_options_are_accepted():
     definition = define(
         queue="Q" + "-" * 62,
-        priority=-32_768,
+        priority=-32_767,
         max_attempts=10_000,
         timeout=timedelta(microseconds=1),
         payload_version=32_767,
     )
 
-    assert (definition.priority, definition.max_attempts) == (-32_768, 10_000)
+    assert (definition.priority, definition.max_attempts) == (-32_767, 10_000)
 
 
 # Functions
