@@ -7,6 +7,7 @@ one plan for all values.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import psycopg
@@ -31,7 +32,13 @@ pytestmark = pytest.mark.slow
 
 PLANS = {"custom": custom_plan, "generic": generic_plan}
 
-PROTOCOL = [file for file in FILES if "jobs_active" in file.body or "jobs_completed" in file.body]
+# What is only observed may cost more. A bounded count stands in the way of an enqueue.
+PROTOCOL = [
+    file
+    for file in FILES
+    if re.search(r"\b(FROM|UPDATE|INTO|JOIN) jobs_(active|completed)\b", file.body)
+    and (file.path.parent.name != "observe" or file.path.stem == "count_pending")
+]
 
 
 @pytest.fixture(scope="module")
