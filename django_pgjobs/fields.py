@@ -10,12 +10,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .states import JobStatus
 
-
 if TYPE_CHECKING:
     # Generic for the type checker only.
     TextField = models.CharField[str, str]
+    ListField = models.Field[list[str], list[str]]
 else:
     TextField = models.CharField
+    ListField = models.Field
 
 
 class JobStatusField(TextField):
@@ -34,3 +35,14 @@ class JobStatusField(TextField):
         kwargs.pop("choices", None)
         kwargs.pop("max_length", None)
         return name, path, args, kwargs
+
+
+class TextListField(ListField):
+    """A field of the type ``text[]``, as a list of strings.
+
+    Django's own ArrayField needs django.contrib.postgres in INSTALLED_APPS.
+    """
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        """Return the type of the column."""
+        return "text[]"

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from .conf import get_settings
-from .fields import JobStatusField
+from .fields import JobStatusField, TextListField
 from .states import WAITING, JobStatus, Outcome
+
+#: The expression of ``claim_order``, as the migration has it.
+CLAIM_ORDER = (
+    "(extract(epoch FROM scheduled_at - '2020-01-01 00:00:00+00'::timestamptz) * 1000)::bigint "
+    "- priority * priority_worth"
+)
 
 
 class AliasManager(models.Manager[Any]):
@@ -101,6 +107,17 @@ class BaseJob(models.Model):
 class ActiveJob(BaseJob):
     """A job that is not finished."""
 
+    priority_worth = models.BigIntegerField(
+        _("priority worth"),
+        default=2**46,
+        help_text=_("What a step of priority is worth, in milliseconds of waiting."),
+    )
+    claim_order = models.GeneratedField(
+        verbose_name=_("claim order"),
+        expression=RawSQL(CLAIM_ORDER, ()),  # noqa: S611 - a constant
+        output_field=models.BigIntegerField(),
+        db_persist=True,
+    )
     epoch = models.BigIntegerField(_("epoch"))
     lease_expires = models.DateTimeField(_("lease expires"), null=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
@@ -177,6 +194,15 @@ class QueueConfig(models.Model):
     paused = models.BooleanField(_("paused"), default=False)
     paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
     paused_by = models.TextField(_("paused by"), default="", blank=True)
+    priority_aging = models.DurationField(
+        _("priority aging"),
+        null=True,
+        blank=True,
+        help_text=_(
+            "How long a job has to wait to count as much as a new one of the next higher "
+            "priority; empty for strict order. Applies to jobs enqueued from now on."
+        ),
+    )
 
     objects = AliasManager()
 
@@ -203,7 +229,11 @@ class TenantConfig(models.Model):
     quota_weight = models.IntegerField(
         _("quota weight"), default=10, help_text=_("Share of the workers, 1 to 1000.")
     )
-    priority_boost = models.SmallIntegerField(_("priority boost"), default=0)
+    priority_boost = models.SmallIntegerField(
+        _("priority boost"),
+        default=0,
+        help_text=_("Each step doubles the share, or halves it; -10 to 10."),
+    )
 
     objects = AliasManager()
 
@@ -251,7 +281,7 @@ class JobWorker(models.Model):
     worker_id = models.TextField(_("worker"), primary_key=True)
     hostname = models.TextField(_("host name"))
     pid = models.IntegerField(_("process id"))
-    queues = ArrayField(models.TextField(), verbose_name=_("queues"))
+    queues = TextListField(_("queues"))
     concurrency = models.IntegerField(_("concurrency"))
     running = models.IntegerField(_("running"), default=0)
     started_at = models.DateTimeField(_("started at"))

@@ -27,7 +27,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     # Django 6.1 asks for it, because of an array in a model of django_pgjobs.
-    "django.contrib.postgres",
     "django_pgjobs",
     "example_project.shop",
 ]

@@ -159,7 +159,9 @@ class Maintainer:
         for _ in range(_STEPS_AT_MOST):
             report = service.run_once(self._session.connection, batch_size=self._batch_size)
             if report.touched or report.notes:
-                signals.maintenance_ran.send_robust(service, service=service.name, report=report)
+                signals.maintenance_ran.send_robust(
+                    type(service), service=service.name, report=report
+                )
             if not report.is_full or self._stopping.is_set():
                 return
 

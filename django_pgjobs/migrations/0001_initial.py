@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import django.contrib.postgres.fields
 from django.db import migrations, models
+from django.db.models.expressions import RawSQL
 
 from django_pgjobs import fields
 
@@ -184,6 +184,27 @@ STATE_OPERATIONS = [
             ("idempotency_key", models.TextField(null=True, verbose_name="idempotency key")),
             ("group_key", models.TextField(null=True, verbose_name="group key")),
             ("meta", models.JSONField(null=True, verbose_name="meta")),
+            (
+                "priority_worth",
+                models.BigIntegerField(
+                    default=70368744177664,
+                    help_text="What a step of priority is worth, in milliseconds of waiting.",
+                    verbose_name="priority worth",
+                ),
+            ),
+            (
+                "claim_order",
+                models.GeneratedField(
+                    db_persist=True,
+                    expression=RawSQL(
+                        "(extract(epoch FROM scheduled_at - '2020-01-01 00:00:00+00'::timestamptz)"
+                        " * 1000)::bigint - priority * priority_worth",
+                        (),
+                    ),
+                    output_field=models.BigIntegerField(),
+                    verbose_name="claim order",
+                ),
+            ),
             ("epoch", models.BigIntegerField(verbose_name="epoch")),
             ("lease_expires", models.DateTimeField(null=True, verbose_name="lease expires")),
             (
@@ -256,9 +277,7 @@ STATE_OPERATIONS = [
             ("pid", models.IntegerField(verbose_name="process id")),
             (
                 "queues",
-                django.contrib.postgres.fields.ArrayField(
-                    base_field=models.TextField(), size=None, verbose_name="queues"
-                ),
+                fields.TextListField(verbose_name="queues"),
             ),
             ("concurrency", models.IntegerField(verbose_name="concurrency")),
             ("running", models.IntegerField(default=0, verbose_name="running")),
@@ -282,6 +301,19 @@ STATE_OPERATIONS = [
             ("paused", models.BooleanField(default=False, verbose_name="paused")),
             ("paused_at", models.DateTimeField(blank=True, null=True, verbose_name="paused at")),
             ("paused_by", models.TextField(blank=True, default="", verbose_name="paused by")),
+            (
+                "priority_aging",
+                models.DurationField(
+                    blank=True,
+                    help_text=(
+                        "How long a job has to wait to count as much as a new one of the next "
+                        "higher priority; empty for strict order. Applies to jobs enqueued from "
+                        "now on."
+                    ),
+                    null=True,
+                    verbose_name="priority aging",
+                ),
+            ),
         ],
         options={
             "verbose_name": "queue",
@@ -323,7 +355,14 @@ STATE_OPERATIONS = [
                     verbose_name="quota weight",
                 ),
             ),
-            ("priority_boost", models.SmallIntegerField(default=0, verbose_name="priority boost")),
+            (
+                "priority_boost",
+                models.SmallIntegerField(
+                    default=0,
+                    help_text="Each step doubles the share, or halves it; -10 to 10.",
+                    verbose_name="priority boost",
+                ),
+            ),
         ],
         options={
             "verbose_name": "tenant",

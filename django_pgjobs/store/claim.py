@@ -22,6 +22,7 @@ class ClaimedJob:
     tenant_id: int
     queue_name: str
     priority: int
+    claim_order: int
     scheduled_at: datetime
     fence_token: FenceToken
     attempt: int
@@ -65,7 +66,7 @@ class Staged:
     next_due: timedelta | None
 
 
-_JOB_COLUMNS = 13
+_JOB_COLUMNS = 14
 
 
 def claim_jobs(
@@ -203,5 +204,5 @@ def _jobs(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedJob]:
     return jobs
 
 
-def _urgency(job: ClaimedJob) -> tuple[int, datetime, int]:
-    return (-job.priority, job.scheduled_at, job.id)
+def _urgency(job: ClaimedJob) -> tuple[int, int]:
+    return (job.claim_order, job.id)

@@ -12,8 +12,8 @@ from .execute import Executor, JobId, fetch_rows, fetch_values
 
 _COPY = (
     "/* pgjobs copy_jobs */ COPY jobs_active (id, epoch, tenant_id, created_at, scheduled_at, "
-    "expires_at, status, max_attempts, priority, payload_version, job_name, queue_name, "
-    "group_key, payload, meta) FROM STDIN"
+    "expires_at, status, max_attempts, priority, priority_worth, payload_version, job_name, "
+    "queue_name, group_key, payload, meta) FROM STDIN"
 )
 
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,6 +59,18 @@ class ReservedId:
     def now(self) -> datetime:
         """The server's clock."""
         return _UNIX_EPOCH + timedelta(microseconds=self.microseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """What a step of priority is worth in a queue, in milliseconds of waiting."""
+
+    queue_name: str
+    priority_worth: int
+
+
+#: What a step of priority is worth where priorities are strict: two thousand years.
+STRICT: Final = 2**46
 
 
 def enqueue_job(connection: Executor, job: NewJob) -> JobId | None:
@@ -119,6 +131,11 @@ def reserve_ids(connection: Executor, *, count: int) -> list[ReservedId]:
     return fetch_rows(connection, "enqueue/reserve_ids", {"count": count}, ReservedId)
 
 
+def read_aging(connection: Executor) -> list[Aging]:
+    """Return the queues whose priorities age. See sql/enqueue/read_aging.sql."""
+    return fetch_rows(connection, "enqueue/read_aging", {}, Aging)
+
+
 def copy_jobs(connection: Executor, jobs: Sequence[NewJob]) -> list[JobId]:
     """Write very many jobs by COPY, several times faster than an INSERT.
 
@@ -129,13 +146,14 @@ def copy_jobs(connection: Executor, jobs: Sequence[NewJob]) -> list[JobId]:
         The ids, in the order of ``jobs``.
     """
     reserved = reserve_ids(connection, count=len(jobs))
+    worth = {aging.queue_name: aging.priority_worth for aging in read_aging(connection)}
     with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
         for place, job in zip(reserved, jobs, strict=True):
-            copy.write_row(_copied_row(place, job))
+            copy.write_row(_copied_row(place, job, worth.get(job.queue, STRICT)))
     return [place.id for place in reserved]
 
 
-def _copied_row(place: ReservedId, job: NewJob) -> tuple[object, ...]:
+def _copied_row(place: ReservedId, job: NewJob, priority_worth: int) -> tuple[object, ...]:
     # The server's clock, as reserve_ids read it, decides what is due.
     due = job.scheduled_at or place.now + (job.delay or timedelta(0))
     expires_at = job.expires_at or (due + job.expires_in if job.expires_in else None)
@@ -150,6 +168,7 @@ def _copied_row(place: ReservedId, job: NewJob) -> tuple[object, ...]:
         status.value,
         job.max_attempts,
         job.priority,
+        priority_worth,
         job.payload_version,
         job.job_name,
         job.queue,

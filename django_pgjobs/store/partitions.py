@@ -13,7 +13,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from .execute import fetch_rows
+from .execute import fetch_rows, fetch_values
 
 #: The partitioned tables and the column that decides the partition.
 PARTITIONED: Final = {"jobs_completed": "completed_at", "job_attempts": "finished_at"}
@@ -39,6 +39,15 @@ def list_partitions(connection: psycopg.Connection[Any], *, table: str) -> list[
     return fetch_rows(connection, "maintain/list_partitions", {"table_name": table}, Partition)
 
 
+def find_schema(connection: psycopg.Connection[Any], *, table: str) -> str:
+    """Return where ``table`` is: its partitions belong beside it, whatever the search path.
+
+    See sql/maintain/find_schema.sql.
+    """
+    (schema,) = fetch_values(connection, "maintain/find_schema", {"table_name": table})
+    return str(schema)
+
+
 def create_partition(
     connection: psycopg.Connection[Any], *, table: str, day: date, lock_timeout: timedelta
 ) -> str:
@@ -56,10 +65,11 @@ def create_partition(
     """
     name = f"{table}_{day:%Y%m%d}"
     starts_at = datetime.combine(day, time(), UTC)
+    schema = find_schema(connection, table=table)
     names = {
-        "parent": sql.Identifier(table),
-        "default": sql.Identifier(f"{table}_default"),
-        "partition": sql.Identifier(name),
+        "parent": sql.Identifier(schema, table),
+        "default": sql.Identifier(schema, f"{table}_default"),
+        "partition": sql.Identifier(schema, name),
         "check": sql.Identifier(f"{name}_bounds"),
         "column": sql.Identifier(PARTITIONED[table]),
         "starts_at": sql.Literal(starts_at.isoformat()),

@@ -14,6 +14,7 @@ from django_pgjobs import signals
 from django_pgjobs.conf import PgJobsSettings
 from django_pgjobs.definitions.registry import Registry
 from django_pgjobs.maintenance.maintainer import Maintainer
+from django_pgjobs.maintenance.reaper import Reaper
 from django_pgjobs.maintenance.service import Report
 from django_pgjobs.store.connecting import Session
 from tests import factories
@@ -124,17 +125,54 @@ def test_a_leader_that_is_silent_is_replaced(start, connection):
     wait_for_runs(service, 1)
 
 
-def test_reports_are_told_by_a_signal(tables):
+def test_every_service_tells_what_it_did_by_a_signal(tables, connection):
     heard = []
 
     def receiver(service, report, **kwargs):
-        heard.append((service, list(report.touched)))
+        heard.append((service, len(report.touched), report.notes))
 
     factories.pending_job(expires_at=factories.server_now() - timedelta(seconds=1))
+    factories.scheduled_job(due_in=timedelta(seconds=-1))
+    factories.pending_job(epoch=77)
+    factories.CronScheduleFactory(next_run_at=factories.server_now() - timedelta(seconds=1))
+    factories.running_job(lease_expired_by=timedelta(seconds=1))
+    # Longer than the server has been up, so that the reaper grants grace.
+    settings = PgJobsSettings(lease_duration=timedelta(days=3650))
     signals.maintenance_ran.connect(receiver)
     try:
-        Maintainer.from_settings(PgJobsSettings(), Registry()).run_once()
+        Maintainer.from_settings(settings, Registry()).run_once()
     finally:
         signals.maintenance_ran.disconnect(receiver)
 
-    assert [service for service, _ in heard] == ["partitioner", "expirer"]
+    assert heard == [
+        ("partitioner", 16, None),
+        ("reaper", 0, {"grace": 1}),
+        ("stager", 0, {"staged": 1}),
+        ("scheduler", 1, None),
+        ("expirer", 1, None),
+        ("epochs", 1, None),
+    ]
+
+
+def test_a_reap_is_told_by_a_signal(tables, connection):
+    heard = []
+
+    def receiver(service, report, **kwargs):
+        heard.append((service, report.touched))
+
+    reaper = Reaper(
+        lease=timedelta(minutes=5),
+        interval=timedelta(0),
+        backoff_base=timedelta(seconds=1),
+        backoff_cap=timedelta(seconds=1),
+    )
+    maintainer = Maintainer(Session("default", "test"), [reaper])
+    maintainer.run_once()
+    job = factories.running_job(lease_expired_by=timedelta(seconds=1))
+    signals.maintenance_ran.connect(receiver)
+    try:
+        maintainer.run_once()
+    finally:
+        signals.maintenance_ran.disconnect(receiver)
+
+    assert heard == [("reaper", [job.id])]

@@ -22,8 +22,7 @@ def reaper(connection):
     return reaper
 
 
-def make_reaper(lease: timedelta = timedelta(milliseconds=1)) -> Reaper:
-    # The server of the tests has been up for longer than this lease.
+def make_reaper(lease: timedelta = LEASE) -> Reaper:
     return Reaper(
         lease=lease,
         interval=timedelta(hours=1),

@@ -51,7 +51,9 @@ def test_a_new_schedule_waits_for_its_first_slot(connection, scheduler):
 
 
 def test_a_due_slot_enqueues_its_job_and_moves_on(connection, scheduler):
-    schedule = due_schedule(job_name="tests.known", payload={"x": 1}, tenant_id=4)
+    schedule = due_schedule(
+        job_name="tests.known", payload={"x": 1}, tenant_id=4, cron_expression="0 0 1 1 *"
+    )
     slot = schedule.next_run_at
 
     (job_id,) = run(scheduler, connection).touched

@@ -32,6 +32,11 @@ VIOLATIONS = [
     ("jobs_active_attempt", f"UPDATE jobs_active SET attempt = -1 {PENDING}"),
     ("jobs_active_attempt", f"UPDATE jobs_active SET attempt = 3, claims = 3 {PENDING}"),
     ("jobs_active_attempt", f"UPDATE jobs_active SET attempt = 4, claims = 4 {RUNNING}"),
+    ("jobs_active_priority_worth", f"UPDATE jobs_active SET priority_worth = 0 {PENDING}"),
+    (
+        "jobs_active_priority_worth",
+        f"UPDATE jobs_active SET priority_worth = 1::bigint << 47 {PENDING}",
+    ),
     ("jobs_active_max_attempts", f"UPDATE jobs_active SET max_attempts = 10001 {PENDING}"),
     ("jobs_active_claims", f"UPDATE jobs_active SET claims = 0 {RUNNING}"),
     ("jobs_active_claims", f"UPDATE jobs_active SET generation = -1 {PENDING}"),
@@ -51,6 +56,7 @@ VIOLATIONS = [
     ),
     ("jobs_completed_status", "UPDATE jobs_completed SET status = 'running'"),
     ("job_attempts_outcome", "UPDATE job_attempts SET outcome = 'completed'"),
+    ("queue_config_priority_aging", "UPDATE queue_config SET priority_aging = interval '0'"),
     ("queue_config_paused", "UPDATE queue_config SET paused = true"),
     ("queue_config_paused", "UPDATE queue_config SET paused_at = now()"),
     (
@@ -61,6 +67,7 @@ VIOLATIONS = [
         "tenant_config_max_enqueue_per_minute",
         "UPDATE tenant_config SET max_enqueue_per_minute = -1",
     ),
+    ("tenant_config_priority_boost", "UPDATE tenant_config SET priority_boost = 11"),
     ("tenant_config_quota_weight", "UPDATE tenant_config SET quota_weight = 0"),
     ("tenant_config_quota_weight", "UPDATE tenant_config SET quota_weight = 1001"),
 ]

@@ -46,6 +46,7 @@ def attempt_of(payload="{}", *, claims=1):
         tenant_id=0,
         queue_name="default",
         priority=0,
+        claim_order=0,
         scheduled_at=timezone.now(),
         fence_token=99,
         attempt=1,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from random import Random
 
 import pytest
 
+from django_pgjobs.store.enqueue import NewJob, enqueue_job
+from tests import factories
 from tests.worker.claims import claimer, configure, fill, finish
 
 
@@ -214,3 +217,55 @@ def test_two_workers_share_a_queue_by_their_free_slots(connect):
             served[name] += len(jobs)
 
     assert served == {"big": 1000, "small": 500}
+
+
+def enqueue_aged(connection, *, priority: int, minutes: int) -> int:
+    """Enqueue a job that has been due for some minutes; return its id."""
+    job = NewJob(
+        job_name="tests.noop",
+        queue="default",
+        tenant_id=1,
+        priority=priority,
+        payload="{}",
+        payload_version=1,
+        max_attempts=3,
+        scheduled_at=factories.server_now() - timedelta(minutes=minutes),
+    )
+    return enqueue_job(connection, job)
+
+
+def test_where_priorities_age_a_job_that_has_waited_long_overtakes(connection):
+    connection.execute(
+        "INSERT INTO queue_config (queue_name, priority_aging) VALUES (%s, '1 min')", ["default"]
+    )
+    urgent = enqueue_aged(connection, priority=3, minutes=0)
+    old = enqueue_aged(connection, priority=0, minutes=4)
+    young = enqueue_aged(connection, priority=0, minutes=2)
+
+    ids = [job.id for job in claimer().claim(connection, 3)]
+
+    assert ids == [old, urgent, young]
+
+
+def test_elsewhere_priorities_are_strict(connection):
+    urgent = enqueue_aged(connection, priority=1, minutes=0)
+    old = enqueue_aged(connection, priority=0, minutes=60 * 24 * 365)
+
+    ids = [job.id for job in claimer().claim(connection, 3)]
+
+    assert ids == [urgent, old]
+
+
+def test_a_job_of_the_lowest_priority_is_served_under_a_steady_stream_of_higher_ones(connection):
+    connection.execute(
+        "INSERT INTO queue_config (queue_name, priority_aging) VALUES (%s, '1 s')", ["default"]
+    )
+    low = enqueue_aged(connection, priority=-100, minutes=2)
+    claims = claimer()
+
+    for _ in range(3):
+        enqueue_aged(connection, priority=10, minutes=0)
+        jobs = claims.claim(connection, 1)
+        if jobs[0].id == low:
+            return
+    pytest.fail("The job starves.")

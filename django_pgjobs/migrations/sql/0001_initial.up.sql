@@ -63,6 +63,15 @@ CREATE TABLE jobs_active (
     max_attempts      integer     NOT NULL DEFAULT 3,
     claims            integer     NOT NULL DEFAULT 0,
     generation        integer     NOT NULL DEFAULT 0,
+    -- What a step of priority is worth, in milliseconds of waiting: 2^46, two thousand years,
+    -- for strict order, or the queue's priority_aging.
+    priority_worth    bigint      NOT NULL DEFAULT 70368744177664,
+    -- The order in which a tenant's jobs are claimed: a priority is so many milliseconds of
+    -- head start. Stored, so that jobs age without anything being written.
+    claim_order       bigint      NOT NULL GENERATED ALWAYS AS (
+        (extract(epoch FROM scheduled_at - '2020-01-01 00:00:00+00'::timestamptz) * 1000)::bigint
+        - priority * priority_worth
+    ) STORED,
     priority          smallint    NOT NULL DEFAULT 0,
     payload_version   smallint    NOT NULL DEFAULT 1,
     cancel_requested  boolean     NOT NULL DEFAULT false,
@@ -90,6 +99,7 @@ CREATE TABLE jobs_active (
         attempt >= 0 AND attempt <= max_attempts - (status <> 'running')::integer
     ),
     CONSTRAINT jobs_active_max_attempts CHECK (max_attempts BETWEEN 1 AND 10000),
+    CONSTRAINT jobs_active_priority_worth CHECK (priority_worth BETWEEN 1 AND 70368744177664),
     CONSTRAINT jobs_active_claims CHECK (claims >= attempt AND generation >= 0),
     CONSTRAINT jobs_active_cancel CHECK (NOT cancel_requested OR status = 'running'),
     CONSTRAINT jobs_active_names CHECK (
@@ -114,7 +124,7 @@ ALTER SEQUENCE jobs_id OWNED BY NONE;
 
 -- The claim walks this index: one epoch, one queue, tenant by tenant.
 CREATE INDEX jobs_active_claim ON jobs_active
-    (epoch, queue_name, tenant_id, priority DESC, scheduled_at, id)
+    (epoch, queue_name, tenant_id, claim_order, id)
     WHERE status = 'pending';
 
 -- Counts of what a tenant has running, and the reaper. lease_expires is left
@@ -210,8 +220,14 @@ CREATE TABLE queue_config (
     paused      boolean     NOT NULL DEFAULT false,
     paused_at   timestamptz,
     paused_by   text        NOT NULL DEFAULT '',
+    -- How long a job has to wait to count as much as a job of the next higher priority that
+    -- has just come; null for strict order.
+    priority_aging  interval,
 
     CONSTRAINT queue_config_pkey PRIMARY KEY (queue_name),
+    CONSTRAINT queue_config_priority_aging CHECK (
+        priority_aging BETWEEN interval '1 millisecond' AND interval '1000 years'
+    ),
     CONSTRAINT queue_config_paused CHECK (paused = (paused_at IS NOT NULL))
 );
 
@@ -225,7 +241,8 @@ CREATE TABLE tenant_config (
     CONSTRAINT tenant_config_pkey PRIMARY KEY (tenant_id),
     CONSTRAINT tenant_config_max_concurrent_jobs CHECK (max_concurrent_jobs >= 0),
     CONSTRAINT tenant_config_max_enqueue_per_minute CHECK (max_enqueue_per_minute >= 0),
-    CONSTRAINT tenant_config_quota_weight CHECK (quota_weight BETWEEN 1 AND 1000)
+    CONSTRAINT tenant_config_quota_weight CHECK (quota_weight BETWEEN 1 AND 1000),
+    CONSTRAINT tenant_config_priority_boost CHECK (priority_boost BETWEEN -10 AND 10)
 );
 
 CREATE TABLE cron_schedules (

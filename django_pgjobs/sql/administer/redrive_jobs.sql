@@ -48,6 +48,7 @@ returned AS (
         claims,
         generation,
         priority,
+        priority_worth,
         payload_version,
         job_name,
         queue_name,
@@ -68,6 +69,14 @@ returned AS (
         found.claims,
         found.generation + 1,
         found.priority,
+        coalesce(
+            (
+                SELECT extract(epoch FROM queue_config.priority_aging) * 1000
+                FROM queue_config
+                WHERE queue_config.queue_name = found.queue_name
+            ),
+            70368744177664
+        )::bigint,
         found.payload_version,
         found.job_name,
         found.queue_name,

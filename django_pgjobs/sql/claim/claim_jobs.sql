@@ -251,7 +251,7 @@ picked AS MATERIALIZED (
                     jobs_active.expires_at IS NULL
                     OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
                 )
-            ORDER BY jobs_active.priority DESC, jobs_active.scheduled_at, jobs_active.id
+            ORDER BY jobs_active.claim_order, jobs_active.id
             LIMIT quotas.quota
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS urgent
@@ -279,6 +279,7 @@ claimed AS (
         jobs_active.tenant_id,
         jobs_active.queue_name,
         jobs_active.priority,
+        jobs_active.claim_order,
         jobs_active.scheduled_at,
         jobs_active.fence_token,
         jobs_active.attempt,
@@ -293,6 +294,7 @@ SELECT claimed.id,
     claimed.tenant_id,
     claimed.queue_name,
     claimed.priority,
+    claimed.claim_order,
     claimed.scheduled_at,
     claimed.fence_token,
     claimed.attempt,

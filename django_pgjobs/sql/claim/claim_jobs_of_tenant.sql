@@ -73,7 +73,7 @@ picked AS MATERIALIZED (
                 jobs_active.expires_at IS NULL
                 OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
             )
-        ORDER BY jobs_active.priority DESC, jobs_active.scheduled_at, jobs_active.id
+        ORDER BY jobs_active.claim_order, jobs_active.id
         LIMIT %(limit)s::integer
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
@@ -97,6 +97,7 @@ claimed AS (
         jobs_active.tenant_id,
         jobs_active.queue_name,
         jobs_active.priority,
+        jobs_active.claim_order,
         jobs_active.scheduled_at,
         jobs_active.fence_token,
         jobs_active.attempt,
@@ -111,6 +112,7 @@ SELECT claimed.id,
     claimed.tenant_id,
     claimed.queue_name,
     claimed.priority,
+    claimed.claim_order,
     claimed.scheduled_at,
     claimed.fence_token,
     claimed.attempt,

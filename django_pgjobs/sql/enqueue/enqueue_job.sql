@@ -27,6 +27,7 @@ INSERT INTO jobs_active (
     status,
     max_attempts,
     priority,
+    priority_worth,
     payload_version,
     job_name,
     queue_name,
@@ -43,6 +44,14 @@ SELECT (SELECT jobs_epoch.last_value FROM jobs_epoch),
     CASE WHEN due.scheduled_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END::job_status,
     %(max_attempts)s::integer,
     %(priority)s::smallint,
+    coalesce(
+        (
+            SELECT extract(epoch FROM queue_config.priority_aging) * 1000
+            FROM queue_config
+            WHERE queue_config.queue_name = %(queue)s::text
+        ),
+        70368744177664
+    )::bigint,
     %(payload_version)s::smallint,
     %(job_name)s::text,
     %(queue)s::text,

@@ -104,6 +104,7 @@ written AS (
         status,
         max_attempts,
         priority,
+        priority_worth,
         payload_version,
         job_name,
         queue_name,
@@ -121,6 +122,14 @@ written AS (
         CASE WHEN given.scheduled_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END::job_status,
         given.max_attempts,
         given.priority,
+        coalesce(
+            (
+                SELECT extract(epoch FROM queue_config.priority_aging) * 1000
+                FROM queue_config
+                WHERE queue_config.queue_name = given.queue_name
+            ),
+            70368744177664
+        )::bigint,
         given.payload_version,
         given.job_name,
         given.queue_name,

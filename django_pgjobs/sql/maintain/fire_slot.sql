@@ -38,6 +38,7 @@ INSERT INTO jobs_active (
     status,
     max_attempts,
     priority,
+    priority_worth,
     payload_version,
     job_name,
     queue_name,
@@ -52,6 +53,14 @@ SELECT slot.job_id,
     'pending',
     %(max_attempts)s::integer,
     %(priority)s::smallint,
+    coalesce(
+        (
+            SELECT extract(epoch FROM queue_config.priority_aging) * 1000
+            FROM queue_config
+            WHERE queue_config.queue_name = %(queue)s::text
+        ),
+        70368744177664
+    )::bigint,
     %(payload_version)s::smallint,
     %(job_name)s::text,
     %(queue)s::text,
