@@ -66,7 +66,8 @@ PEERS: Final = (
         name="django-tasks-db",
         adapter="django_tasks",
         requirements=("django-tasks-db", "django>=6", "psycopg[binary]"),
-        left="SELECT count(*) FROM django_tasks_database_dbtaskresult WHERE status <> 'SUCCESSFUL'",
+        left="SELECT count(*) FROM django_tasks_database_dbtaskresult "
+        "WHERE status IN ('READY', 'RUNNING')",
         settings="sync jobs, one at a time (it has no more), interval 0.1 s",
     ),
     Peer(

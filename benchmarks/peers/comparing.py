@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, Final
@@ -74,15 +76,63 @@ class Program:
         return done.stdout
 
 
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """What is known of a queue so far.
+
+    Attributes:
+        peer: the queue.
+        program: its adapter, once it is installed and has its tables.
+        version: of its package.
+        problem: why there is nothing more.
+        rates: each figure, of each round.
+        waits: milliseconds, of all rounds.
+    """
+
+    peer: Peer
+    program: Program | None = None
+    version: str | None = None
+    problem: str | None = None
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    waits: list[float] = field(default_factory=list)
+
+    def add(self, rates: dict[str, float]) -> None:
+        """Keep the figures of a round."""
+        for name, rate in rates.items():
+            self.rates.setdefault(name, []).append(rate)
+
+    def row(self) -> dict[str, Any]:
+        """Return what is reported of it."""
+        return {
+            "queue": self.peer.name,
+            "version": self.version,
+            **{name: median(rates) for name, rates in self.rates.items()},
+            "p50 ms": percentile(self.waits, 50),
+            "p99 ms": percentile(self.waits, 99),
+            "settings": self.peer.settings,
+            "problem": self.problem,
+        }
+
+
 def run(context: Context) -> None:
-    """Measure every queue; print them, and ours against each."""
+    """Measure every queue; print them, and ours against each.
+
+    The queues take turns, and medians count, so that a busy machine slows all of them.
+    """
     python = context.peer_python or newest_python()
-    for peer in (OURS, *(peer for peer in PEERS if peer.name in context.peers)):
-        began = monotonic()
-        row = {"queue": peer.name, "settings": peer.settings} | _measure(context, peer, python)
-        context.report.add("peers", row)
-        note = row.get("problem") or f"{monotonic() - began:.0f} s"
-        print(f"  {peer.name}: {note}", flush=True)
+    peers = (OURS, *(peer for peer in PEERS if peer.name in context.peers))
+    with ExitStack() as stack:
+        entries = [_begin(stack, context, peer, python) for peer in peers]
+        for number in range(context.pick(3, 1)):
+            for entry in entries:
+                _take_turn(context, entry)
+            print(f"  round {number + 1}", flush=True)
+    for entry in entries:
+        context.report.add("peers", entry.row())
+    _print(context)
+
+
+def _print(context: Context) -> None:
     context.report.print_table(
         "peers",
         f"peers: one worker process, jobs that do nothing, history kept "
@@ -117,39 +167,45 @@ def _jobs(context: Context) -> int:
     return context.pick(20_000, 4_000)
 
 
-def _measure(context: Context, peer: Peer, python: str) -> dict[str, Any]:
+def _begin(stack: ExitStack, context: Context, peer: Peer, python: str) -> Entry:
+    entry = Entry(peer=peer)
     try:
         interpreter = Path(sys.executable) if peer is OURS else environment(peer, python)
-        name = peer.name.replace("-", "_")
-        with (
-            database(context.server_url, f"peer_{name}") as url,
-            TemporaryDirectory() as directory,
-        ):
-            program = Program(peer, interpreter, url, Path(directory) / "waits")
-            program.run("setup")
-            return {
-                "version": "–" if peer is OURS else version(peer, interpreter),
-                **_throughput(context, program),
-                **_latency(context, program),
-                # Last, because it leaves jobs behind.
-                "single enqueues/s": float(program.run("single", str(context.pick(5, 2)))),
-            }
+        name = f"peer_{peer.name.replace('-', '_')}"
+        url = stack.enter_context(database(context.server_url, name))
+        directory = stack.enter_context(TemporaryDirectory())
+        program = Program(peer, interpreter, url, Path(directory) / "waits")
+        program.run("setup")
+        entry.version = "–" if peer is OURS else version(peer, interpreter)
+        entry.program = program
     except (Unavailable, psycopg.Error) as error:
-        return {"problem": str(error).splitlines()[0]}
+        entry.problem = str(error).splitlines()[0]
+    return entry
 
 
-def _throughput(context: Context, program: Program) -> dict[str, Any]:
+def _take_turn(context: Context, entry: Entry) -> None:
+    program = entry.program
+    if program is None or entry.problem:
+        return
+    try:
+        entry.add(_throughput(context, program))
+        entry.waits += _latency(context, program)
+        entry.add({"single enqueues/s": float(program.run("single", str(context.pick(4, 2))))})
+    except (Unavailable, psycopg.Error) as error:
+        entry.problem = str(error).splitlines()[0]
+
+
+def _throughput(context: Context, program: Program) -> dict[str, float]:
     jobs = _jobs(context)
-    began = monotonic()
-    program.run("fill", str(jobs))
-    filled = monotonic() - began
     with psycopg.connect(program.url, autocommit=True) as connection:
+        _discard(connection)
+        filled = float(program.run("fill", str(jobs)))
         connection.execute("VACUUM ANALYZE")
         with _worker(program) as child:
             rate = _rate(connection, program.peer.left, child, at_most=context.pick(30.0, 12.0))
         # What is left would delay the jobs whose latency is measured.
         _discard(connection)
-    return {"jobs/s": rate, "bulk enqueues/s": jobs / filled}
+    return {"jobs/s": rate, "bulk enqueues/s": filled}
 
 
 def _worker(program: Program) -> Any:
@@ -198,8 +254,10 @@ def _discard(connection: psycopg.Connection[Any]) -> None:
     connection.execute(f"TRUNCATE {', '.join(tables)} CASCADE")
 
 
-def _latency(context: Context, program: Program) -> dict[str, Any]:
-    count = context.pick(50, 15)
+def _latency(context: Context, program: Program) -> list[float]:
+    """Return the milliseconds that jobs waited for an idle worker."""
+    count = context.pick(30, 15)
+    program.waits.unlink(missing_ok=True)
     with _worker(program):
         sleep(4)
         program.run("send", str(count))
@@ -207,4 +265,4 @@ def _latency(context: Context, program: Program) -> dict[str, Any]:
     waits = [wait * 1000 for wait in read_waits(program.waits)]
     if len(waits) < count:
         raise Unavailable(f"ran {len(waits)} of {count} jobs sent to an idle worker")
-    return {"p50 ms": percentile(waits, 50), "p99 ms": percentile(waits, 99)}
+    return waits

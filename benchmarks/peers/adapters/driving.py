@@ -1,7 +1,7 @@
 """What each adapter's program does. Standard library only.
 
     python -m benchmarks.peers.adapters.NAME setup
-    python -m benchmarks.peers.adapters.NAME fill COUNT
+    python -m benchmarks.peers.adapters.NAME fill COUNT         prints the jobs enqueued a second
     python -m benchmarks.peers.adapters.NAME work
     python -m benchmarks.peers.adapters.NAME single SECONDS     prints the jobs enqueued a second
     python -m benchmarks.peers.adapters.NAME send COUNT
@@ -74,7 +74,9 @@ def drive(adapter: Adapter) -> None:
         case ["setup"]:
             adapter.setup()
         case ["fill", count]:
+            began = time.perf_counter()
             adapter.fill(int(count))
+            print(int(count) / (time.perf_counter() - began))
         case ["work"]:
             adapter.work()
         case ["single", seconds]:
@@ -94,7 +96,9 @@ async def drive_async(adapter: AsyncAdapter) -> None:
             case "setup", *_:
                 await adapter.setup()
             case "fill", count:
+                began = time.perf_counter()
                 await adapter.fill(int(count))
+                print(int(count) / (time.perf_counter() - began))
             case "single", seconds:
                 print(await _single_async(adapter, float(seconds)))
             case "send", count:
