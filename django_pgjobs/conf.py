@@ -60,6 +60,9 @@ class PgJobsSettings:
     heartbeat_interval: timedelta = timedelta(seconds=30)
     #: Longest wait of an idle worker between two looks at the queue.
     poll_interval: timedelta = timedelta(seconds=1)
+    #: Whether producers wake sleeping workers with NOTIFY. False behind a pooler in
+    #: transaction mode.
+    listen: bool = True
     #: How long a worker told to stop lets running jobs go on.
     shutdown_timeout: timedelta = timedelta(seconds=30)
     #: Between two runs of the reaper.

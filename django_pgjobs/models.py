@@ -286,6 +286,7 @@ class JobWorker(models.Model):
     running = models.IntegerField(_("running"), default=0)
     started_at = models.DateTimeField(_("started at"))
     heartbeat_at = models.DateTimeField(_("heartbeat at"))
+    channel = models.TextField(_("channel"), null=True)
     idle_since = models.DateTimeField(_("idle since"), null=True)
 
     objects = AliasManager()

@@ -115,8 +115,10 @@ def pause(actor: Any, queue_name: str) -> bool:
     for problem in queue_problems(queue_name):
         raise OperationError(problem)
     with transaction.atomic(using=_alias()):
-        queue, _ = QueueConfig.objects.using(_alias()).select_for_update().get_or_create(
-            queue_name=queue_name
+        queue, _ = (
+            QueueConfig.objects.using(_alias())
+            .select_for_update()
+            .get_or_create(queue_name=queue_name)
         )
         if queue.paused:
             return False

@@ -91,6 +91,7 @@ class Maintainer:
                 registry=registry,
                 default_queue=settings.default_queue,
                 default_max_attempts=settings.default_max_attempts,
+                listen=settings.listen,
             ),
             Expirer(),
             EpochKeeper(),

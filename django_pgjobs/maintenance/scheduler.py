@@ -12,7 +12,7 @@ import psycopg
 from ..definitions.payloads import encode
 from ..definitions.registry import Registry
 from ..definitions.schedules import InvalidSchedule, next_slot
-from ..store.enqueue import NewJob
+from ..store.enqueue import NewJob, wake_workers
 from ..store.execute import JobId
 from ..store.schedules import (
     DueSchedule,
@@ -36,12 +36,14 @@ class Scheduler:
         registry: gives queue, priority and attempts of the jobs it knows.
         default_queue: of jobs it does not know.
         default_max_attempts: of jobs it does not know.
+        listen: wake a sleeping worker for each job.
         interval: between two runs.
     """
 
     registry: Registry
     default_queue: str
     default_max_attempts: int
+    listen: bool = True
     interval: timedelta = timedelta(seconds=1)
     name: str = "scheduler"
 
@@ -67,6 +69,8 @@ class Scheduler:
             job = self._job(schedule, slot)
             job_id = fire_slot(connection, schedule_id=schedule.id, slot_at=slot, job=job)
             fired = [job_id] if job_id is not None else []
+            if fired and self.listen:
+                wake_workers(connection, queue=job.queue, count=1)
         advance_schedule(
             connection, schedule_id=schedule.id, last_run_at=slot, next_run_at=following
         )

@@ -283,6 +283,7 @@ STATE_OPERATIONS = [
             ("running", models.IntegerField(default=0, verbose_name="running")),
             ("started_at", models.DateTimeField(verbose_name="started at")),
             ("heartbeat_at", models.DateTimeField(verbose_name="heartbeat at")),
+            ("channel", models.TextField(null=True, verbose_name="channel")),
             ("idle_since", models.DateTimeField(null=True, verbose_name="idle since")),
         ],
         options={

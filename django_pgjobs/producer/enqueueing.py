@@ -16,6 +16,7 @@ from ..exceptions import EnqueueError
 from ..store.enqueue import NewJob, copy_jobs, enqueue_job, enqueue_jobs, find_unfinished
 from ..store.execute import JobId
 from .options import EnqueueOptions, aware
+from .waking import wake_for
 
 #: From this many jobs on, without keys, COPY is faster than an INSERT.
 COPY_FROM: Final = 500
@@ -84,6 +85,7 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
     connection = connections[get_settings().database]
     job_id = enqueue_job(connection, job)
     if job_id is not None:
+        wake_for(connection, [job])
         return EnqueuedJob(job_id, job.job_name, created=True)
     for _ in range(_TRIES):
         holders = find_unfinished(connection, [job])
@@ -92,6 +94,7 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
         # The holder finished between the two statements: the key is free.
         job_id = enqueue_job(connection, job)
         if job_id is not None:
+            wake_for(connection, [job])
             return EnqueuedJob(job_id, job.job_name, created=True)
     raise _unresolved(job)
 
@@ -112,6 +115,7 @@ def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
             # Django wraps what a cursor's own methods raise, and COPY is none of them.
             with connection.wrap_database_errors:
                 ids = copy_jobs(connection, prepared)
+            wake_for(connection, prepared)
             return [
                 EnqueuedJob(job_id, job.job_name, created=True)
                 for job_id, job in zip(ids, prepared, strict=True)
@@ -119,6 +123,7 @@ def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
         enqueued: list[EnqueuedJob] = []
         for start in range(0, len(prepared), INSERT_AT_MOST):
             enqueued += _insert(connection, prepared[start : start + INSERT_AT_MOST])
+        wake_for(connection, prepared)
         return enqueued
 
 

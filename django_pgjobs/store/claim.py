@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from ..sql import statement
-from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, fetch_values, run
+from .execute import Executor, FenceToken, JobId, WorkerId, execute, fetch_rows, fetch_values, run
 
 
 @dataclass(slots=True)
@@ -206,3 +206,13 @@ def _jobs(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedJob]:
 
 def _urgency(job: ClaimedJob) -> tuple[int, int]:
     return (job.claim_order, job.id)
+
+
+def mark_idle(connection: Executor, *, worker_id: WorkerId) -> None:
+    """Let producers wake a worker. See sql/claim/mark_idle.sql."""
+    execute(connection, "claim/mark_idle", {"worker_id": worker_id})
+
+
+def mark_busy(connection: Executor, *, worker_id: WorkerId) -> None:
+    """Keep producers from waking a worker. See sql/claim/mark_busy.sql."""
+    execute(connection, "claim/mark_busy", {"worker_id": worker_id})

@@ -131,6 +131,11 @@ def reserve_ids(connection: Executor, *, count: int) -> list[ReservedId]:
     return fetch_rows(connection, "enqueue/reserve_ids", {"count": count}, ReservedId)
 
 
+def wake_workers(connection: Executor, *, queue: str, count: int) -> list[str]:
+    """Notify some sleeping workers at commit. See sql/enqueue/wake_workers.sql."""
+    return fetch_values(connection, "enqueue/wake_workers", {"queue": queue, "count": count})
+
+
 def read_aging(connection: Executor) -> list[Aging]:
     """Return the queues whose priorities age. See sql/enqueue/read_aging.sql."""
     return fetch_rows(connection, "enqueue/read_aging", {}, Aging)

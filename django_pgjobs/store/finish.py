@@ -112,12 +112,16 @@ def end_attempts(
 
 
 def resolve_attempts(
-    connection: Executor, attempts: Sequence[tuple[JobId, FenceToken]]
+    connection: Executor,
+    attempts: Sequence[tuple[JobId, FenceToken]],
+    *,
+    worker_id: WorkerId,
 ) -> list[ResolvedAttempt]:
     """Tell lost answers from lost leases. See sql/finish/resolve_attempts.sql."""
     params = {
         "ids": [job_id for job_id, _ in attempts],
         "fence_tokens": [fence_token for _, fence_token in attempts],
+        "worker_id": worker_id,
     }
     return fetch_rows(connection, "finish/resolve_attempts", params, ResolvedAttempt)
 

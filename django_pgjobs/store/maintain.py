@@ -86,6 +86,7 @@ def record_worker(
     queues: Sequence[str],
     concurrency: int,
     running: int,
+    channel: str | None = None,
 ) -> None:
     """Say that a worker is alive. See sql/maintain/record_worker.sql."""
     params = {
@@ -95,6 +96,7 @@ def record_worker(
         "queues": list(queues),
         "concurrency": concurrency,
         "running": running,
+        "channel": channel,
     }
     execute(connection, "maintain/record_worker", params)
 

@@ -146,7 +146,11 @@ class Finisher:
             self._resolve([attempt for attempt, _ in batch if attempt.job.id not in written])
 
     def _resolve(self, refused: Sequence[Attempt]) -> None:
-        resolved = resolve_attempts(self._session.connection, [attempt.key for attempt in refused])
+        resolved = resolve_attempts(
+            self._session.connection,
+            [attempt.key for attempt in refused],
+            worker_id=self._worker_id,
+        )
         recorded = {attempt.id for attempt in resolved if attempt.is_recorded}
         for attempt in refused:
             if attempt.job.id not in recorded:

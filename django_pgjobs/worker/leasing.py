@@ -37,6 +37,7 @@ class Heartbeat:
         interval: between two beats.
         queues: returns what the worker serves, for the list of workers.
         concurrency: jobs it runs at a time, for the list of workers.
+        channel: on which it listens, or None.
         on_isolation: called once when the server could not be reached for a whole lease.
     """
 
@@ -50,6 +51,7 @@ class Heartbeat:
         interval: timedelta,
         queues: Callable[[], Sequence[str]],
         concurrency: int,
+        channel: str | None,
         on_isolation: Callable[[], None],
     ) -> None:
         self._session = session
@@ -59,6 +61,7 @@ class Heartbeat:
         self._interval = interval.total_seconds()
         self._queues = queues
         self._concurrency = concurrency
+        self._channel = channel
         self._on_isolation = on_isolation
         self._heard_at = monotonic()
         self._stopped = threading.Event()
@@ -90,6 +93,7 @@ class Heartbeat:
             queues=self._queues(),
             concurrency=self._concurrency,
             running=len(attempts),
+            channel=self._channel,
         )
         if attempts:
             self._renew(connection, attempts)

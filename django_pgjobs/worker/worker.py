@@ -19,7 +19,6 @@ import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from queue import SimpleQueue
 from random import Random, SystemRandom
@@ -31,14 +30,16 @@ import psycopg
 from ..conf import PgJobsSettings
 from ..definitions.context import JobContext
 from ..definitions.registry import Registry
-from ..store.claim import ClaimedJob, list_queues, stage_jobs
+from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
 from ..store.connecting import Session
 from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand
 from .claiming import Claimer
 from .execution import Execution, released
 from .finishing import Finisher
+from .idleness import Idleness
 from .leasing import Heartbeat
+from .listening import Listener
 from .measuring import RunTime, jobs_in_hand
 from .pools import ThreadPool
 from .queues import DEFAULT_WEIGHT, QueueOrder
@@ -46,12 +47,6 @@ from .retrying import describe, pause_before
 from .timeouts import DeadlineWatch
 
 logger = logging.getLogger("django_pgjobs.worker")
-
-#: First wait of an idle worker, in seconds; doubled up to the poll interval.
-SHORTEST_WAIT: Final = 0.01
-
-#: Between two stagings of a busy worker, in seconds.
-STAGE_EVERY: Final = 0.1
 
 #: Between two looks for queues that nobody declared, in seconds.
 DISCOVER_EVERY: Final = 5.0
@@ -98,12 +93,14 @@ class Worker:
     ) -> None:
         settings = options.settings
         self.worker_id = new_worker_id()
+        self._channel = f"pgjobs_{secrets.token_hex(8)}"
         self._options = options
         self._settings = settings
         self._random = random or SystemRandom()
         self._in_hand = AttemptsInHand()
         self._run_time = RunTime()
         self._stopping = threading.Event()
+        self._woken = threading.Event()
         # put() of a SimpleQueue is reentrant, so a signal handler may call stop().
         self._stops: SimpleQueue[StopReason] = SimpleQueue()
         self._watch = DeadlineWatch()
@@ -131,7 +128,14 @@ class Worker:
             interval=settings.heartbeat_interval,
             queues=lambda: self._order.names,
             concurrency=options.concurrency,
+            channel=self._channel if settings.listen else None,
             on_isolation=lambda: self._stops.put(StopReason.ISOLATED),
+        )
+        self._listener = Listener(
+            session=self._session("listen"),
+            channel=self._channel,
+            wake=self._woken.set,
+            random=self._random,
         )
         self._execution = Execution(
             registry=registry,
@@ -167,11 +171,14 @@ class Worker:
             self._options.concurrency,
         )
         self._heartbeat.start()
+        if self._settings.listen:
+            self._listener.start()
         self._finisher.start()
         self._pool.start()
         self._claiming.start()
         reason = self._stops.get()
         self._stopping.set()
+        self._woken.set()
         logger.info("worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower())
         self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
@@ -180,6 +187,8 @@ class Worker:
     def _drain(self) -> None:
         deadline = monotonic() + self._settings.shutdown_timeout.total_seconds()
         self._claiming.join()
+        if self._settings.listen:
+            self._listener.stop()
         for attempt in self._in_hand.all():
             attempt.context._stopping.set()
         self._give_back(self._pool.take_back())
@@ -225,11 +234,21 @@ class Worker:
         room = min(wanted - len(self._in_hand), self._settings.claim_batch_size)
         jobs = self._claimer.claim(session.connection, room)
         if jobs:
-            idle.end()
             self._begin(jobs)
+            if idle.has_said_so:
+                mark_busy(session.connection, worker_id=self.worker_id)
+            idle.note_work()
         elif not self._stage(session, idle):
             self._discover_if_due(session, idle)
-            self._stopping.wait(idle.next_wait())
+            self._rest(session, idle)
+
+    def _rest(self, session: Session, idle: Idleness) -> None:
+        if self._settings.listen and idle.should_say_so():
+            mark_idle(session.connection, worker_id=self.worker_id)
+            idle.note_said_so()
+        self._woken.wait(idle.next_wait())
+        # Cleared before the next look: what is notified from now on wakes it again.
+        self._woken.clear()
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
         attempts = [Attempt(job, _context(job, self.worker_id)) for job in jobs]
@@ -257,36 +276,6 @@ class Worker:
 
 #: Seconds for the last outcomes to be written.
 _LAST_WRITE: Final = 10.0
-
-
-class Idleness:
-    """How long an idle worker waits, and when the next chores are due."""
-
-    def __init__(self, poll_interval: timedelta) -> None:
-        self._longest = poll_interval.total_seconds()
-        self._wait = SHORTEST_WAIT
-        self._due_at: float | None = None
-        self.stage_at = 0.0
-        self.discover_at = 0.0
-
-    def end(self) -> None:
-        """There is work."""
-        self._wait = SHORTEST_WAIT
-
-    def note_staged(self, next_due: timedelta | None) -> None:
-        """A staging has just been done; the next waiting job is due in ``next_due``."""
-        now = monotonic()
-        self.stage_at = now + STAGE_EVERY
-        self._due_at = None if next_due is None else now + next_due.total_seconds()
-
-    def next_wait(self) -> float:
-        """Return the seconds to wait: twice as long each time, but no longer than until a
-        waiting job is due."""
-        wait = min(self._wait, self._longest)
-        self._wait = min(self._wait * 2, self._longest)
-        if self._due_at is not None:
-            wait = min(wait, max(0.0, self._due_at - monotonic()))
-        return wait
 
 
 def new_worker_id() -> WorkerId:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from datetime import timedelta
 
 import pytest
 from django.db import transaction
@@ -185,3 +186,49 @@ def test_nothing_runs_before_the_commit(processes):
     processes.wait_for_status(job.id, "completed")
     processes.wait_for_status(other.id, "completed")
     processes.check_invariants([job.id, other.id, marker])
+
+
+def test_a_sleeping_worker_is_woken_when_its_job_commits(processes):
+    """It would look again in five minutes."""
+    processes.worker(durations={"POLL_INTERVAL": 300.0})
+    wait_for_sleep(processes)
+
+    job = quick.enqueue()
+
+    processes.wait_for_status(job.id, "completed")
+
+
+def test_a_worker_whose_listener_was_killed_listens_again(processes):
+    processes.worker(durations={"POLL_INTERVAL": 300.0})
+    wait_for_sleep(processes)
+    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s"
+    assert processes.value(query, "pgjobs listen %")
+    wait_for_listener(processes)
+
+    job = quick.enqueue()
+
+    processes.wait_for_status(job.id, "completed")
+
+
+def test_a_delayed_job_does_not_wait_for_the_next_look(processes):
+    processes.worker(durations={"POLL_INTERVAL": 300.0})
+    wait_for_sleep(processes)
+
+    job = quick.using(delay=timedelta(seconds=1)).enqueue()
+
+    processes.wait_for_status(job.id, "completed")
+
+
+def wait_for_sleep(processes):
+    """Return when a worker sleeps: it has been idle for longer than it looks on."""
+    query = "SELECT EXISTS (SELECT FROM job_workers WHERE idle_since < now() - interval '1.5 s')"
+    wait_until(lambda: processes.value(query), "the worker sleeps")
+
+
+def wait_for_listener(processes):
+    """Return when a worker listens."""
+    query = (
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE %s "
+        "AND query LIKE %s)"
+    )
+    wait_until(lambda: processes.value(query, "pgjobs listen %", "LISTEN %"), "it listens")

@@ -65,8 +65,9 @@ def renew(connection, job, *, worker=WORKER, fence_token=None, lease=LEASE):
     return renewal
 
 
-def resolve(connection, job, fence_token=None):
-    (resolved,) = finish.resolve_attempts(connection, [(job.id, fence_token or job.fence_token)])
+def resolve(connection, job, fence_token=None, *, worker=WORKER):
+    attempts = [(job.id, fence_token or job.fence_token)]
+    (resolved,) = finish.resolve_attempts(connection, attempts, worker_id=worker)
     return resolved.is_recorded
 
 

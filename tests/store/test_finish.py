@@ -449,8 +449,21 @@ class TestResolveAttempts:
 
         assert not resolve(connection, job, fence_token=job.fence_token - 1)
 
+    def test_the_success_of_another_worker_is_not_this_ones(self):
+        """After an asynchronous failover a token may be issued twice."""
+        job = factories.running_job()
+        complete(connection, job)
+
+        assert not resolve(connection, job, worker="worker-b")
+
+    def test_the_ending_of_another_worker_is_not_this_ones(self):
+        job = factories.running_job()
+        end(connection, job)
+
+        assert not resolve(connection, job, worker="worker-b")
+
     def test_a_running_attempt_is_not_on_record(self):
         assert not resolve(connection, factories.running_job())
 
     def test_no_attempt_is_no_error(self):
-        assert resolve_attempts(connection, []) == []
+        assert resolve_attempts(connection, [], worker_id="worker-a") == []

@@ -282,6 +282,9 @@ CREATE UNLOGGED TABLE job_workers (
     running       integer     NOT NULL DEFAULT 0,
     started_at    timestamptz NOT NULL,
     heartbeat_at  timestamptz NOT NULL,
+    -- The worker listens on this channel; null when it only polls.
+    channel       text,
+    -- Set while it sleeps: a producer then wakes it through its channel.
     idle_since    timestamptz,
 
     CONSTRAINT job_workers_pkey PRIMARY KEY (worker_id)

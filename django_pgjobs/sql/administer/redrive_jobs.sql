@@ -12,27 +12,49 @@
 -- Locks   jobs_completed rows, waiting for another redrive of the same job.
 -- Index   jobs_completed_pkey, in every partition
 WITH found AS MATERIALIZED (
-    SELECT jobs_completed.id,
-        jobs_completed.completed_at,
-        jobs_completed.tenant_id,
-        jobs_completed.created_at,
-        jobs_completed.started_at,
-        jobs_completed.max_attempts,
-        jobs_completed.claims,
-        jobs_completed.generation,
-        jobs_completed.priority,
-        jobs_completed.payload_version,
-        jobs_completed.job_name,
-        jobs_completed.queue_name,
-        jobs_completed.idempotency_key,
-        jobs_completed.group_key,
-        jobs_completed.payload,
-        jobs_completed.meta
-    FROM jobs_completed
-    WHERE jobs_completed.id = ANY (%(ids)s::bigint[])
-        AND jobs_completed.status IN ('dead', 'cancelled')
-    ORDER BY jobs_completed.id
-    FOR UPDATE
+    SELECT job.id,
+        job.completed_at,
+        job.tenant_id,
+        job.created_at,
+        job.started_at,
+        job.max_attempts,
+        job.claims,
+        job.generation,
+        job.priority,
+        job.payload_version,
+        job.job_name,
+        job.queue_name,
+        job.idempotency_key,
+        job.group_key,
+        job.payload,
+        job.meta
+    FROM (
+        SELECT DISTINCT unordered.id
+        FROM unnest(%(ids)s::bigint[]) AS unordered (id)
+        ORDER BY unordered.id
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT jobs_completed.id,
+            jobs_completed.completed_at,
+            jobs_completed.tenant_id,
+            jobs_completed.created_at,
+            jobs_completed.started_at,
+            jobs_completed.max_attempts,
+            jobs_completed.claims,
+            jobs_completed.generation,
+            jobs_completed.priority,
+            jobs_completed.payload_version,
+            jobs_completed.job_name,
+            jobs_completed.queue_name,
+            jobs_completed.idempotency_key,
+            jobs_completed.group_key,
+            jobs_completed.payload,
+            jobs_completed.meta
+        FROM jobs_completed
+        WHERE jobs_completed.id = wanted.id
+            AND jobs_completed.status IN ('dead', 'cancelled')
+        FOR UPDATE
+    ) AS job
 ),
 returned AS (
     INSERT INTO jobs_active (

@@ -2,6 +2,7 @@
 --
 -- ids           bigint[]
 -- fence_tokens  bigint[]  of the same length
+-- worker_id     text
 --
 -- An outcome is refused for one of two reasons: it had been written before and the
 -- answer got lost on the way, or the lease was lost and somebody else ended the attempt.
@@ -21,6 +22,7 @@ LEFT JOIN LATERAL (
     FROM jobs_completed
     WHERE jobs_completed.id = given.id
         AND jobs_completed.fence_token = given.fence_token
+        AND jobs_completed.locked_by = %(worker_id)s::text
         AND jobs_completed.status = 'completed'
     LIMIT 1
 ) AS success ON true
@@ -29,6 +31,7 @@ LEFT JOIN LATERAL (
     FROM job_attempts
     WHERE job_attempts.job_id = given.id
         AND job_attempts.fence_token = given.fence_token
+        AND job_attempts.worker_id = %(worker_id)s::text
         AND job_attempts.outcome <> 'lost'
     LIMIT 1
 ) AS ending ON true

@@ -6,6 +6,7 @@
 -- queues       text[]
 -- concurrency  int
 -- running      int     attempts it has in hand
+-- channel      text    on which it listens, or null
 --
 -- Returns nothing.
 INSERT INTO job_workers AS worker (
@@ -15,6 +16,7 @@ INSERT INTO job_workers AS worker (
     queues,
     concurrency,
     running,
+    channel,
     started_at,
     heartbeat_at
 )
@@ -25,9 +27,11 @@ VALUES (
     %(queues)s::text[],
     %(concurrency)s::integer,
     %(running)s::integer,
+    %(channel)s::text,
     clock_timestamp(),
     clock_timestamp()
 )
 ON CONFLICT (worker_id) DO UPDATE
 SET running = %(running)s::integer,
+    channel = %(channel)s::text,
     heartbeat_at = clock_timestamp()

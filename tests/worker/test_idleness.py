@@ -1,0 +1,79 @@
+"""How an idle worker waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from django_pgjobs.producer import waking
+from django_pgjobs.worker import idleness
+from django_pgjobs.worker.idleness import IDLE_AFTER, LOOK_ON_FOR, Idleness
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that a test moves: a list of one time in seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(idleness, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_worker_looks_less_and_less_often(clock):
+    idle = Idleness(timedelta(seconds=5))
+
+    waits = [idle.next_wait() for _ in range(6)]
+
+    assert waits == [0.01, 0.02, 0.04, 0.08, 0.08, 0.08]
+
+
+def test_it_says_that_it_is_idle_once_after_a_while(clock):
+    idle = Idleness(timedelta(seconds=5))
+    assert not idle.should_say_so()
+
+    clock[0] += IDLE_AFTER + 0.01
+    assert idle.should_say_so()
+    idle.note_said_so()
+
+    assert not idle.should_say_so()
+
+
+def test_it_looks_on_for_longer_than_a_producer_believes_that_nobody_is_idle(clock):
+    idle = Idleness(timedelta(seconds=5))
+    idle.note_said_so()
+    began = clock[0]
+
+    while idle.next_wait() <= 0.08:
+        clock[0] += 0.08
+
+    assert clock[0] - began >= LOOK_ON_FOR - 0.08 > waking.BELIEVED_FOR
+
+
+def test_then_it_sleeps_up_to_the_poll_interval(clock):
+    idle = Idleness(timedelta(seconds=5))
+    idle.note_said_so()
+    clock[0] += LOOK_ON_FOR
+    idle.next_wait()
+
+    assert idle.next_wait() == 5.0
+
+
+def test_it_sleeps_no_longer_than_until_a_job_is_due(clock):
+    idle = Idleness(timedelta(seconds=5))
+    idle.note_said_so()
+    clock[0] += LOOK_ON_FOR
+    idle.next_wait()
+    idle.note_staged(timedelta(seconds=2))
+    clock[0] += 0.5
+
+    assert idle.next_wait() == pytest.approx(1.5)
+
+
+def test_a_worker_that_has_work_begins_anew(clock):
+    idle = Idleness(timedelta(seconds=5))
+    idle.note_said_so()
+
+    idle.note_work()
+
+    assert not idle.has_said_so
+    assert idle.next_wait() == 0.01
