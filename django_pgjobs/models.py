@@ -14,7 +14,7 @@ from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from .conf import get_settings
-from .fields import JobStatusField, TextListField
+from .fields import ComputedField, JobStatusField, TextListField
 from .states import WAITING, JobStatus, Outcome
 
 #: The expression of ``claim_order``, as the migration has it.
@@ -112,7 +112,7 @@ class ActiveJob(BaseJob):
         default=2**46,
         help_text=_("What a step of priority is worth, in milliseconds of waiting."),
     )
-    claim_order = models.GeneratedField(
+    claim_order = ComputedField(
         verbose_name=_("claim order"),
         expression=RawSQL(CLAIM_ORDER, ()),  # noqa: S611 - a constant
         output_field=models.BigIntegerField(),

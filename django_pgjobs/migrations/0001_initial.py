@@ -194,7 +194,7 @@ STATE_OPERATIONS = [
             ),
             (
                 "claim_order",
-                models.GeneratedField(
+                fields.ComputedField(
                     db_persist=True,
                     expression=RawSQL(
                         "(extract(epoch FROM scheduled_at - '2020-01-01 00:00:00+00'::timestamptz)"

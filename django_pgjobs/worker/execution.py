@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from datetime import timedelta
+from inspect import isawaitable
 from time import perf_counter
 from typing import Any
 
@@ -176,8 +178,15 @@ def _seconds(timeout: timedelta | None) -> float | None:
 def _call(definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]) -> Any:
     function = async_to_sync(definition.function) if definition.is_async else definition.function
     if definition.takes_context:
-        return function(attempt.context, **arguments)
-    return function(**arguments)
+        result = function(attempt.context, **arguments)
+    else:
+        result = function(**arguments)
+    # A decorator may have made a plain function of a coroutine function.
+    return async_to_sync(_await)(result) if isawaitable(result) else result
+
+
+async def _await(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 def _clean_thread() -> None:

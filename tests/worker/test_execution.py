@@ -100,6 +100,16 @@ def test_a_coroutine_is_awaited(run):
     assert run(handler, '{"number":1}') == Success(7, 99, "2")
 
 
+def test_a_coroutine_behind_a_plain_decorator_is_awaited(run):
+    async def work():
+        return 5
+
+    def handler():
+        return work()
+
+    assert run(handler) == Success(7, 99, "5")
+
+
 def test_the_context_comes_first(run):
     def handler(context, number):
         return [context.id, number]

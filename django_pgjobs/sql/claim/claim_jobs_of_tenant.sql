@@ -79,6 +79,9 @@ picked AS MATERIALIZED (
     ) AS job
     LIMIT %(limit)s::integer
 ),
+clock AS MATERIALIZED (
+    SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
+),
 claimed AS (
     UPDATE jobs_active
     SET status = 'running',
@@ -86,9 +89,9 @@ claimed AS (
         attempt = jobs_active.attempt + 1,
         claims = jobs_active.claims + 1,
         locked_by = %(worker_id)s::text,
-        locked_at = coalesce(%(now)s::timestamptz, clock_timestamp()),
-        started_at = coalesce(jobs_active.started_at, %(now)s::timestamptz, clock_timestamp()),
-        lease_expires = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval,
+        locked_at = (SELECT clock.now FROM clock),
+        started_at = coalesce(jobs_active.started_at, (SELECT clock.now FROM clock)),
+        lease_expires = (SELECT clock.now FROM clock) + %(lease)s::interval,
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
         AND jobs_active.status = 'pending'
