@@ -90,6 +90,8 @@ def test_a_setting_that_is_no_dict_is_refused(value):
 @pytest.mark.parametrize("key", sorted(FIELDS))
 @pytest.mark.parametrize("value", [b"x", True, 1.5, [1]], ids=repr)
 def test_a_value_of_the_wrong_type_is_refused(key, value):
+    if (key, value) == ("LISTEN", True):
+        value = 1
     expected = "timedelta" if key in DURATIONS else str(FIELDS[key].type)
 
     assert problem({key: value}) == f"PGJOBS[{key!r}] must be a {expected}, not {value!r}."

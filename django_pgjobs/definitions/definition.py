@@ -37,6 +37,8 @@ class JobDefinition:
             ``PGJOBS["DEFAULT_MAX_ATTEMPTS"]``.
         timeout: longest run of one attempt, or None.
         payload_version: stored with each job; a handler can tell old arguments by it.
+        atomic: the handler runs in a transaction on ``PGJOBS["DATABASE"]`` in which its success is
+            recorded too: exactly once for what it does in that database.
         schema: a pydantic model or a dataclass that the arguments must satisfy, or None.
         context_parameter: name of the handler's first parameter, if that is the JobContext.
         is_async: the handler is a coroutine function.
@@ -53,6 +55,7 @@ class JobDefinition:
     max_attempts: int | None = None
     timeout: timedelta | None = None
     payload_version: int = 1
+    atomic: bool = False
     schema: type[Any] | None = None
     context_parameter: str | None = dataclasses.field(init=False)
     is_async: bool = dataclasses.field(init=False)
@@ -205,6 +208,12 @@ def _problems(definition: JobDefinition) -> list[str]:
     version = definition.payload_version
     if type(version) is not int or version not in range(1, 32_768):
         problems.append(f"payload_version must be 1 to 32767, not {version!r}.")
+    if type(definition.atomic) is not bool:
+        problems.append(f"atomic must be True or False, not {definition.atomic!r}.")
+    if definition.atomic and inspect.iscoroutinefunction(definition.function):
+        problems.append(
+            "atomic needs a handler defined with def: Django has no async transactions."
+        )
     schema = definition.schema
     if schema is not None and not _is_schema(schema):
         problems.append(f"schema must be a pydantic model or a dataclass, not {schema!r}.")

@@ -106,6 +106,7 @@ def job(
     max_attempts: int | None = None,
     timeout: timedelta | None = None,
     payload_version: int = 1,
+    atomic: bool = False,
     schema: type[Any] | None = None,
 ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
@@ -116,7 +117,7 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
-            unless given), queue, priority, max_attempts, timeout, payload_version, schema.
+            unless given), queue, priority, max_attempts, timeout, payload_version, atomic, schema.
 
     Raises:
         InvalidHandler: the function cannot be a handler, or an option makes no sense.
@@ -190,4 +191,13 @@ def _default_name(function: Callable[..., Any]) -> str:
     return f"{module}.{getattr(function, '__qualname__', repr(function))}"
 
 
-_OPTIONS = ("name", "queue", "priority", "max_attempts", "timeout", "payload_version", "schema")
+_OPTIONS = (
+    "name",
+    "queue",
+    "priority",
+    "max_attempts",
+    "timeout",
+    "payload_version",
+    "atomic",
+    "schema",
+)

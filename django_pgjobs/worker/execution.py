@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import close_old_connections, connections, reset_queries
+from django.db import close_old_connections, connections, reset_queries, transaction
 from django.utils import timezone, translation
 
 from .. import signals
@@ -21,9 +21,11 @@ from ..definitions.registry import Registry
 from ..exceptions import InvalidPayload, JobTimeout, PgJobsError, UndecodablePayload
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
+from ..store.execute import WorkerId
 from ..store.finish import Ending, Success
 from .attempts import Attempt
 from .measuring import RunTime
+from .recording import Recorded, record_success
 from .timeouts import Deadline, DeadlineWatch
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -42,6 +44,8 @@ class Execution:
         run_time: told how long handlers take.
         watch: of timeouts.
         max_result_bytes: limit of a result's JSON text.
+        alias: database alias of the tables, where atomic jobs have their transaction.
+        worker_id: of the worker.
     """
 
     def __init__(
@@ -51,13 +55,17 @@ class Execution:
         run_time: RunTime,
         watch: DeadlineWatch,
         max_result_bytes: int,
+        alias: str,
+        worker_id: WorkerId,
     ) -> None:
         self._registry = registry
         self._run_time = run_time
         self._watch = watch
         self._max_result_bytes = max_result_bytes
+        self._alias = alias
+        self._worker_id = worker_id
 
-    def run(self, attempt: Attempt) -> Success | Ending:
+    def run(self, attempt: Attempt) -> Success | Ending | Recorded:
         """Carry ``attempt`` to its outcome. Never raises."""
         definition = self._registry.find(attempt.job.job_name)
         if definition is None:
@@ -68,20 +76,34 @@ class Execution:
             return self._ended(definition, attempt, error, began=perf_counter())
         signals.job_started.send_robust(definition, context=attempt.context)
         began = perf_counter()
+        act = self._call_in_transaction if definition.atomic else self._call
         try:
-            with Deadline(self._watch, _seconds(definition.timeout)):
-                result = _call(definition, attempt, arguments)
+            outcome: Success | Ending | Recorded = act(definition, attempt, arguments)
         except Exception as error:
-            outcome: Success | Ending = self._ended(definition, attempt, error, began)
+            outcome = self._ended(definition, attempt, error, began)
         else:
-            outcome = self._succeeded(definition, attempt, result, began)
+            self._tell_success(definition, attempt, began)
         finally:
             _clean_thread()
         return outcome
 
-    def _succeeded(
-        self, definition: JobDefinition, attempt: Attempt, result: Any, began: float
+    def _call(
+        self, definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]
     ) -> Success:
+        with Deadline(self._watch, _seconds(definition.timeout)):
+            result = _call(definition, attempt, arguments)
+        return Success(*attempt.key, None if result is None else self._encode(attempt, result))
+
+    def _call_in_transaction(
+        self, definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]
+    ) -> Recorded:
+        # The timeout is over before the commit: it must not interrupt that.
+        with transaction.atomic(using=self._alias):
+            success = self._call(definition, attempt, arguments)
+            record_success(success, alias=self._alias, worker_id=self._worker_id)
+        return Recorded(*attempt.key)
+
+    def _tell_success(self, definition: JobDefinition, attempt: Attempt, began: float) -> None:
         duration = perf_counter() - began
         self._run_time.note(duration)
         signals.job_finished.send_robust(
@@ -91,7 +113,6 @@ class Execution:
             error=None,
             duration=duration,
         )
-        return Success(*attempt.key, None if result is None else self._encode(attempt, result))
 
     def _encode(self, attempt: Attempt, result: Any) -> str | None:
         # The work is done: a result that cannot be kept must not make it run again.

@@ -19,6 +19,7 @@ from ..store.execute import WorkerId
 from ..store.finish import Ending, Success, complete_jobs, end_attempts, resolve_attempts
 from .attempts import Attempt, AttemptsInHand
 from .execution import released
+from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -26,7 +27,7 @@ logger = logging.getLogger("django_pgjobs.worker")
 #: Most outcomes in one statement.
 BATCH: Final = 500
 
-Outcomes = Sequence[tuple[Attempt, Success | Ending]]
+Outcomes = Sequence[tuple[Attempt, Success | Ending | Recorded]]
 
 
 class Finisher:
@@ -61,7 +62,9 @@ class Finisher:
         self._backoff_base = backoff_base
         self._backoff_cap = backoff_cap
         self._random = random
-        self._outcomes: SimpleQueue[tuple[Attempt, Success | Ending] | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[tuple[Attempt, Success | Ending | Recorded] | None] = (
+            SimpleQueue()
+        )
         self._submitting = threading.Lock()
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgjobs-finisher", daemon=True)
@@ -70,7 +73,7 @@ class Finisher:
         """Start the thread."""
         self._thread.start()
 
-    def submit(self, attempt: Attempt, outcome: Success | Ending) -> None:
+    def submit(self, attempt: Attempt, outcome: Success | Ending | Recorded) -> None:
         """Have an outcome written. Returns at once.
 
         Only the first outcome of an attempt counts: a handler may return after the worker
@@ -97,7 +100,7 @@ class Finisher:
                 self._in_hand.remove([attempt for attempt, _ in batch])
         self._session.close()
 
-    def _gather(self) -> tuple[list[tuple[Attempt, Success | Ending]], bool]:
+    def _gather(self) -> tuple[list[tuple[Attempt, Success | Ending | Recorded]], bool]:
         batch = []
         item = self._outcomes.get()
         with suppress(Empty):
@@ -127,7 +130,9 @@ class Finisher:
             return
 
     def _write_once(self, batch: Outcomes) -> None:
-        written: set[int] = set()
+        written: set[int] = {
+            attempt.job.id for attempt, outcome in batch if isinstance(outcome, Recorded)
+        }
         successes = [outcome for _, outcome in batch if isinstance(outcome, Success)]
         if successes:
             ids = complete_jobs(self._session.connection, successes, worker_id=self._worker_id)
@@ -167,7 +172,7 @@ class Finisher:
         if isinstance(outcome, Success):
             # Without its result the success can be recorded.
             self._write([(attempt, Success(*attempt.key, None))] if outcome.result else [])
-        elif outcome.error_message is not None:
+        elif isinstance(outcome, Ending) and outcome.error_message is not None:
             self._write([(attempt, released(attempt, delay=self._backoff_cap))])
 
 

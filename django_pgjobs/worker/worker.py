@@ -142,6 +142,8 @@ class Worker:
             run_time=self._run_time,
             watch=self._watch,
             max_result_bytes=settings.max_payload_bytes,
+            alias=settings.database,
+            worker_id=self.worker_id,
         )
         self._pool = ThreadPool(options.concurrency, self._work)
         self._claiming = threading.Thread(

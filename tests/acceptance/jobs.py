@@ -57,6 +57,16 @@ def gated_in_transaction(context: JobContext, gate: str) -> None:
     note(context, "end")
 
 
+@job(max_attempts=5, atomic=True)
+def gated_atomic(context: JobContext, gate: str) -> None:
+    """Write a row in the job's own transaction, then run until the file ``gate`` exists."""
+    note(context, "start")
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO effects (job_id) VALUES (%s)", [context.id])
+    wait_for_gate(gate)
+    note(context, "end")
+
+
 @job(max_attempts=2)
 def kill_own_process(context: JobContext) -> None:
     """Take the worker down, as a segmentation fault would."""

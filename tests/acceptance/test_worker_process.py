@@ -12,6 +12,7 @@ from django_pgjobs import enqueue_many
 from tests.acceptance.jobs import (
     gated,
     gated_async,
+    gated_atomic,
     gated_in_transaction,
     kill_own_process,
     quick,
@@ -217,6 +218,33 @@ def test_a_delayed_job_does_not_wait_for_the_next_look(processes):
     job = quick.using(delay=timedelta(seconds=1)).enqueue()
 
     processes.wait_for_status(job.id, "completed")
+
+
+def test_an_atomic_job_has_its_effect_once_whenever_its_workers_die(processes, tmp_path):
+    processes.connection.execute("CREATE TABLE effects (job_id bigint NOT NULL)")
+    try:
+        gates = [tmp_path / f"gate-{number}" for number in range(5)]
+        jobs = [gated_atomic.enqueue(gate=str(gate)).id for gate in gates]
+        processes.maintenance()
+        for claim, gate in enumerate(gates[:3], start=1):
+            worker = processes.worker()
+            processes.wait_for_start(jobs[-1], claim)
+            gate.touch()
+            # It dies while one job commits and the others are in the middle of their work.
+            worker.kill()
+        for gate in gates:
+            gate.touch()
+        processes.worker()
+
+        processes.wait_until_empty()
+
+        rows = processes.connection.execute("SELECT job_id FROM effects ORDER BY 1").fetchall()
+        assert [job_id for (job_id,) in rows] == sorted(jobs)
+        completed = "SELECT count(*) FROM jobs_completed WHERE status = 'completed'"
+        assert processes.value(completed) == 5
+        processes.check_invariants(jobs)
+    finally:
+        processes.connection.execute("DROP TABLE effects")
 
 
 def wait_for_sleep(processes):

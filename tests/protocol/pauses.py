@@ -90,7 +90,7 @@ PAUSES: dict[str, list[tuple[str, str]]] = {
         before("AND jobs_active.status = 'running'", "found", after="found"),
     ],
     "administer/redrive_jobs": [
-        before("WHERE jobs_completed.id = ANY (%(ids)s", "start"),
+        lateral("start"),
         (
             "    FROM found\n    ON CONFLICT",
             f"    FROM found\n    WHERE {gate('found', 'found')}\n    ON CONFLICT",

@@ -31,7 +31,12 @@ def run():
         if function is not None:
             registry.add(JobDefinition(name="tests.job", function=function, **options))
         execution = Execution(
-            registry=registry, run_time=RunTime(), watch=watch, max_result_bytes=1000
+            registry=registry,
+            run_time=RunTime(),
+            watch=watch,
+            max_result_bytes=1000,
+            alias="default",
+            worker_id="worker-a",
         )
         return execution.run(attempt_of(payload, claims=claims))
 
