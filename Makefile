@@ -10,14 +10,14 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --python $(BIN)/python --qui
 
 # Options of pytest, as in: make pytest PYTEST_OPTIONS="-x -k claim"
 PYTEST_OPTIONS ?= -n logical
-# How long `make chaos` goes on, and the randomness it starts from.
-SECONDS ?= 60
+# How many orders of steps `make explore` tries of each scenario, and from which randomness.
+SCHEDULES ?= 400
 SEED ?= 1
 
 export DJANGO_SETTINGS_MODULE ?= tests.settings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint types migrations pytest chaos bench docs format matrix clean
+.PHONY: help demo serve test lint types migrations pytest explore bench docs format matrix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +44,9 @@ migrations: $(READY) ## check that models and migrations agree
 pytest: $(READY) ## run the tests only
 	PYTHONDEVMODE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-chaos: $(READY) ## kill things at random: make chaos SECONDS=60 SEED=1
-	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED)
+explore: $(READY) ## interleave the statements: make explore SCHEDULES=400 SEED=1
+	PGJOBS_SCHEDULES=$(SCHEDULES) PGJOBS_SEED=$(SEED) \
+	    $(BIN)/python -m pytest tests/protocol/test_interleavings.py --timeout 1800 $(PYTEST_OPTIONS)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks
