@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
@@ -36,10 +36,10 @@ class JobContext:
     claims: int = 1
     payload_version: int = 1
     worker_id: str = ""
-    _timeout: timedelta | None = None
-    _begun: float = field(default_factory=monotonic)
-    _cancelled: threading.Event = field(default_factory=threading.Event)
-    _stopping: threading.Event = field(default_factory=threading.Event)
+    _deadline: float | None = None
+    _is_cancelled: bool = False
+    # One event for all attempts of a worker.
+    _stopping: threading.Event | None = None
 
     @property
     def is_cancelled(self) -> bool:
@@ -47,16 +47,25 @@ class JobContext:
 
         A handler that sees it should clean up and return; what it returns is not kept.
         """
-        return self._cancelled.is_set()
+        return self._is_cancelled
 
     @property
     def is_stopping(self) -> bool:
         """True when the worker has been told to stop; the job may finish until the deadline."""
-        return self._stopping.is_set()
+        return self._stopping is not None and self._stopping.is_set()
 
     @property
     def time_left(self) -> timedelta | None:
         """Time until the job's timeout, negative when it has passed; None without one."""
-        if self._timeout is None:
+        if self._deadline is None:
             return None
-        return self._timeout - timedelta(seconds=monotonic() - self._begun)
+        return timedelta(seconds=self._deadline - monotonic())
+
+    def begin(self, timeout: timedelta | None) -> None:
+        """Start the clock of the timeout. For the worker."""
+        if timeout is not None:
+            self._deadline = monotonic() + timeout.total_seconds()
+
+    def cancel(self) -> None:
+        """Tell the handler that its work is not wanted any more. For the worker."""
+        self._is_cancelled = True

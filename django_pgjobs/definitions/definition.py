@@ -24,7 +24,8 @@ _POSITIONAL: Final = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+# eq=False: compared and hashed by identity, as the sender of two signals for each job.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobDefinition:
     """What ``@job`` declared.
 

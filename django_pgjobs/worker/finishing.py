@@ -181,7 +181,7 @@ def report_lost(attempt: Attempt) -> None:
     if attempt.is_lost:
         return
     attempt.is_lost = True
-    attempt.context._cancelled.set()
+    attempt.context.cancel()
     signals.lease_lost.send_robust(
         Attempt, job_id=attempt.job.id, fence_token=attempt.job.fence_token
     )

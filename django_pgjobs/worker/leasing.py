@@ -116,7 +116,7 @@ class Heartbeat:
                 # Of an attempt that has ended, the finisher finds out.
                 report_lost(attempt)
             if renewal.cancel_requested:
-                attempt.context._cancelled.set()
+                attempt.context.cancel()
 
     def _run(self) -> None:
         while not self._stopped.is_set():

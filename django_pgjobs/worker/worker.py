@@ -191,8 +191,6 @@ class Worker:
         self._claiming.join()
         if self._settings.listen:
             self._listener.stop()
-        for attempt in self._in_hand.all():
-            attempt.context._stopping.set()
         self._give_back(self._pool.take_back())
         self._in_hand.wait_below(1, timeout=max(0.0, deadline - monotonic()))
         self._give_back(self._in_hand.all())
@@ -253,7 +251,7 @@ class Worker:
         self._woken.clear()
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
-        attempts = [Attempt(job, _context(job, self.worker_id)) for job in jobs]
+        attempts = [Attempt(job, _context(job, self.worker_id, self._stopping)) for job in jobs]
         # In hand before they run: a job that waits for a slot needs its lease renewed too.
         self._in_hand.add(attempts)
         self._pool.submit(attempts)
@@ -298,7 +296,7 @@ def _refill_below(wanted: int, concurrency: int) -> int:
     return max(1, wanted - max(0, (wanted - concurrency) // 2))
 
 
-def _context(job: ClaimedJob, worker_id: WorkerId) -> JobContext:
+def _context(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) -> JobContext:
     return JobContext(
         id=job.id,
         name=job.job_name,
@@ -309,4 +307,5 @@ def _context(job: ClaimedJob, worker_id: WorkerId) -> JobContext:
         claims=job.claims,
         payload_version=job.payload_version,
         worker_id=worker_id,
+        _stopping=stopping,
     )

@@ -151,6 +151,22 @@ def test_a_handler_may_cancel_its_job(run):
     assert (ending.outcome, ending.error_message) == (Outcome.CANCELLED, "not wanted any more")
 
 
+def test_a_handler_knows_how_much_time_it_has_left(run):
+    def handler(context):
+        return context.time_left.total_seconds()
+
+    outcome = run(handler, timeout=timedelta(minutes=1))
+
+    assert 0 < float(outcome.result) <= 60
+
+
+def test_without_a_timeout_there_is_no_time_left(run):
+    def handler(context):
+        return [context.time_left, context.is_cancelled, context.is_stopping]
+
+    assert run(handler).result == "[null,false,false]"
+
+
 def test_a_handler_that_runs_too_long_times_out(run):
     def handler():
         while True:
