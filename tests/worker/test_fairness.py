@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from django_pgjobs.store.claim import stage_jobs
 from django_pgjobs.store.enqueue import NewJob, enqueue_job
 from tests import factories
 from tests.worker.claims import claimer, configure, fill, finish
@@ -269,3 +270,21 @@ def test_a_job_of_the_lowest_priority_is_served_under_a_steady_stream_of_higher_
         if jobs[0].id == low:
             return
     pytest.fail("The job starves.")
+
+
+def test_a_job_that_backs_off_holds_up_nobody(connection):
+    factories.failed_job(tenant_id=1, due_in=timedelta(hours=1))
+    fill(connection, 1, 3)
+    fill(connection, 2, 3)
+
+    served = Counter(job.tenant_id for job in claimer().claim(connection, 10))
+
+    assert served == {1: 3, 2: 3}
+
+
+def test_a_recovered_job_keeps_its_priority_among_fresh_ones(connection):
+    lost = factories.failed_job(tenant_id=1, due_in=timedelta(seconds=-1), priority=5)
+    fill(connection, 1, 10)
+    stage_jobs(connection, limit=10)
+
+    assert claimer().claim(connection, 1)[0].id == lost.id
