@@ -49,9 +49,9 @@ def pages_of_a_claim(connection) -> int:
 
 
 def put_through(connection, keeper: EpochKeeper | None) -> int:
-    """Put jobs through, a few thousand pending all the time; return what a claim costs then."""
+    """Put jobs through, a hundred or two pending all the time; return what a claim costs then."""
     claims = claimer()
-    fill(connection, 0, BATCH * 5)
+    fill(connection, 0, BATCH)
     for _ in range(ROUNDS):
         fill(connection, 0, BATCH)
         finish(connection, claims.claim(connection, BATCH))
@@ -61,16 +61,16 @@ def put_through(connection, keeper: EpochKeeper | None) -> int:
 
 
 def test_with_epochs_a_claim_costs_no_more_than_at_first(connection, forgotten):
-    fill(connection, 0, BATCH * 5)
+    fill(connection, 0, BATCH)
     first = pages_of_a_claim(connection)
 
-    last = put_through(connection, EpochKeeper(claims_per_epoch=1000))
+    last = put_through(connection, EpochKeeper(claims_per_epoch=200))
 
     assert last < 3 * first
 
 
 def test_without_epochs_it_would(connection, forgotten):
-    fill(connection, 0, BATCH * 5)
+    fill(connection, 0, BATCH)
     first = pages_of_a_claim(connection)
 
     last = put_through(connection, keeper=None)
