@@ -170,6 +170,16 @@ entitled AS MATERIALIZED (
             AND jobs_active.status = 'running'
     ) AS capped
 ),
+allowance AS MATERIALIZED (
+    SELECT sum(entitled.weight) AS weight,
+        CASE
+            WHEN (SELECT summary.is_truncated FROM summary)
+                THEN sum(entitled.weight) / %(mean_weight)s::float8
+            ELSE %(limit)s::integer
+        END AS jobs
+    FROM entitled
+    WHERE entitled.room > 0
+),
 needs AS (
     SELECT entitled.tenant_id,
         entitled.step,
@@ -184,16 +194,7 @@ needs AS (
             )
         ) AS need
     FROM entitled
-    CROSS JOIN (
-        SELECT sum(entitled.weight) AS weight,
-            CASE
-                WHEN (SELECT summary.is_truncated FROM summary)
-                    THEN sum(entitled.weight) / %(mean_weight)s::float8
-                ELSE %(limit)s::integer
-            END AS jobs
-        FROM entitled
-        WHERE entitled.room > 0
-    ) AS allowance
+    CROSS JOIN allowance
     WHERE entitled.room > 0
 ),
 shares AS (
