@@ -48,7 +48,7 @@ _OUR_INDEX: Final = """
 SELECT indexrelid::regclass::text
 FROM pg_index
 WHERE indrelid = 'bare_active'::regclass
-    AND pg_get_indexdef(indexrelid) LIKE '%(epoch, queue_name, tenant_id, priority%'
+    AND pg_get_indexdef(indexrelid) LIKE '%(epoch, queue_name, tenant_id, claim_order%'
 """
 
 _BARE_CLAIM: Final = """
@@ -102,8 +102,9 @@ def run(context: Context) -> None:
 def _make_bare_table(connection: psycopg.Connection[Any]) -> None:
     connection.execute(_BARE_TABLE)
     cursor = connection.execute(_OUR_INDEX)
-    for (name,) in cursor.fetchall():
-        connection.execute(f"DROP INDEX {name}")
+    names = [name for (name,) in cursor.fetchall()]
+    assert len(names) == 1, "The claim index has changed its columns."
+    connection.execute(f"DROP INDEX {names[0]}")
     connection.execute(_BARE_INDEX)
 
 

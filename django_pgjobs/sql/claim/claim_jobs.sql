@@ -124,7 +124,7 @@ visited AS MATERIALIZED (
 ),
 summary AS MATERIALIZED (
     SELECT count(*)::integer AS tenants,
-        max(visited.step) AS last_step,
+        (array_agg(visited.tenant_id ORDER BY visited.step DESC))[1] AS last_tenant,
         CASE WHEN count(*) = 1 THEN min(visited.tenant_id) END AS sole_tenant,
         count(*) >= greatest(%(limit)s::integer, 16) AS is_truncated
     FROM visited
@@ -310,7 +310,7 @@ SELECT claimed.id,
     summary.tenants,
     coalesce(
         (SELECT cut.last_tenant FROM cut),
-        (SELECT visited.tenant_id FROM visited WHERE visited.step = summary.last_step),
+        summary.last_tenant,
         %(after_tenant)s::bigint
     ) AS last_tenant,
     coalesce((SELECT cut.carry FROM cut), 0) AS carry,
