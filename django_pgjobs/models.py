@@ -184,7 +184,7 @@ class JobAttempt(models.Model):
         verbose_name_plural = _("attempts")
 
     def __str__(self) -> str:
-        return f"attempt {self.claim} of {self.job_name} {self.job_id}"
+        return f"claim {self.claim} of {self.job_name} {self.job_id}"
 
 
 class QueueConfig(models.Model):

@@ -78,6 +78,11 @@ class ActiveJobAdmin(JobAdmin):
                 conditions["job_name__in"] = [definition.name for definition in registry]
         return conditions
 
+    def implied_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
+        is_running = conditions.get("status") == JobStatus.RUNNING
+        # The predicate of the index of running jobs.
+        return {"locked_at__isnull": False} if is_running else {}
+
     def leading_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
         """Every index of this table costs each enqueue, so lists have none of their own.
 

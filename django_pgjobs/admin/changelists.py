@@ -98,7 +98,8 @@ class JobChangeList(EndlessChangeList):
             floor = self._floor(older | leading, model_admin.rows_per_look)
         if floor is not None:
             queryset = queryset.filter(id__gte=floor)
-        return queryset.filter(**older), [] if floor is None else [floor]
+        implied = model_admin.implied_conditions(conditions)
+        return queryset.filter(**older, **implied), [] if floor is None else [floor]
 
     def place(self, row: Any) -> list[int]:
         return [row.pk]

@@ -78,6 +78,10 @@ class JobAdmin(JobColumns, ReadOnlyAdmin):
             self.message_user(request, str(error), messages.WARNING)
             return queryset.none(), False
 
+    def implied_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
+        """Return what follows from ``conditions`` and helps the planner."""
+        return {}
+
     def leading_conditions(self, conditions: dict[str, Any]) -> dict[str, Any]:
         """Return those of ``conditions`` that an index answers in the order of ids."""
         raise NotImplementedError

@@ -77,7 +77,9 @@ def _is_same_again(known: JobDefinition, definition: JobDefinition) -> bool:
 
 
 def _place(definition: JobDefinition) -> str:
-    return f"{definition.function.__module__}.{definition.function.__qualname__}"
+    code = definition.function.__code__
+    function = f"{definition.function.__module__}.{definition.function.__qualname__}"
+    return f"{function} (line {code.co_firstlineno})"
 
 
 #: What ``@job`` registers into.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Awaitable
 from datetime import timedelta
@@ -15,10 +16,17 @@ from django.utils import timezone, translation
 
 from .. import signals
 from ..definitions.definition import JobDefinition
-from ..definitions.errors import class_path, fingerprint_of, message_of, traceback_of
+from ..definitions.errors import (
+    MAX_MESSAGE,
+    class_path,
+    fingerprint_of,
+    message_of,
+    storable,
+    traceback_of,
+)
 from ..definitions.payloads import decode_payload, encode_value
 from ..definitions.registry import Registry
-from ..exceptions import InvalidPayload, JobTimeout, UndecodablePayload
+from ..exceptions import InvalidPayload, JobTimeout, UndecodablePayload, UnknownJob
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
 from ..store.execute import WorkerId
@@ -148,13 +156,14 @@ class Execution:
         return ending
 
     def _unknown(self, attempt: Attempt) -> Ending:
-        logger.warning(
-            "%s It goes back for a newer worker. id=%s",
-            self._registry.explain_missing(attempt.job.job_name),
-            attempt.job.id,
-        )
+        reason = self._registry.explain_missing(attempt.job.job_name)
+        logger.warning("%s It goes back for a newer worker. id=%s", reason, attempt.job.id)
         delay = min(_UNKNOWN_DELAY * attempt.job.claims, _UNKNOWN_DELAY_AT_MOST)
-        return released(attempt, delay=delay)
+        return dataclasses.replace(
+            released(attempt, delay=delay),
+            error_class=f"{UnknownJob.__module__}.{UnknownJob.__qualname__}",
+            error_message=storable(reason, MAX_MESSAGE),
+        )
 
 
 def classify(attempt: Attempt, error: Exception) -> Ending:

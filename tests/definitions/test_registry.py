@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 import pytest
 
 from django_pgjobs.definitions.definition import JobDefinition
@@ -40,6 +42,10 @@ def make_handler(kind):
     return handle
 
 
+def line_of(function):
+    return function.__code__.co_firstlineno
+
+
 def test_a_definition_is_found_by_its_name(empty):
     definition = define(send)
 
@@ -59,10 +65,28 @@ def test_two_functions_of_one_name_are_refused(empty):
         empty.add(define(post))
 
     assert str(caught.value) == (
-        f"Two functions are declared as job 'mail': {__name__}.send and {__name__}.post. "
+        f"Two functions are declared as job 'mail': {__name__}.send (line {line_of(send)}) and "
+        f"{__name__}.post (line {line_of(post)}). "
         "Give one of them another name: @job(name=…)."
     )
     assert empty.get("mail").function is send
+
+
+def test_a_name_that_is_used_twice_in_one_module_is_refused(empty):
+    """As by a copy of a job that was pasted and not renamed."""
+    text = "def send():\n    pass\n\n\ndef send(x):\n    pass\n"
+    functions = [compile_function(text, which) for which in (0, 1)]
+    empty.add(define(functions[0]))
+
+    with pytest.raises(DuplicateJobName):
+        empty.add(define(functions[1]))
+
+
+def compile_function(text, which):
+    code = [
+        const for const in compile(text, "jobs.py", "exec").co_consts if hasattr(const, "co_name")
+    ]
+    return FunctionType(code[which], {"__name__": "shop.jobs"})
 
 
 def test_a_module_that_is_imported_again_replaces_its_definitions(empty):

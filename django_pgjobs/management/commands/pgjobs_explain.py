@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from ...conf import get_settings
 from ...observability.plans import judge_statements
 from ...store.connecting import connect
+from ..starting import require_schema
 
 
 class Command(BaseCommand):
@@ -24,6 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings = get_settings()
+        require_schema(settings.database)
         with connect(settings.database, "pgjobs explain") as connection:
             verdicts = judge_statements(
                 connection, queue=options["queue"] or settings.default_queue

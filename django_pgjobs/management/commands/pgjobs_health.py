@@ -6,11 +6,12 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from ...conf import get_settings
 from ...observability.health import read_health
 from ...store.connecting import connect
+from ..starting import require_schema
 
 
 class Command(BaseCommand):
@@ -22,6 +23,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings = get_settings()
+        try:
+            require_schema(settings.database)
+        except CommandError as error:
+            answer = {"is_healthy": False, "problems": [str(error)]}
+            self.stdout.write(json.dumps(answer, indent=2))
+            sys.exit(1)
         with connect(settings.database, "pgjobs health") as connection:
             health = read_health(connection, lease=settings.lease_duration)
         self.stdout.write(json.dumps(health.as_dict(), indent=2))

@@ -12,13 +12,13 @@ from django.core.management.base import BaseCommand
 from ...conf import get_settings
 from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
+from ..starting import log_to_stderr, require_schema, wait_for_schema
 
 
 class Command(BaseCommand):
     """Run maintenance until told to stop, or once."""
 
     help = "Reap lost jobs, stage due ones, fire schedules, keep partitions."
-    requires_migrations_checks = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -28,10 +28,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        maintainer = Maintainer.from_settings(get_settings(), registry)
+        settings = get_settings()
+        maintainer = Maintainer.from_settings(settings, registry)
+        log_to_stderr()
         if options["once"]:
+            require_schema(settings.database)
             maintainer.run_once()
             return
+        wait_for_schema(settings.database, is_stopped=lambda: False)
         loop = threading.Thread(target=maintainer.run, name="pgjobs-maintenance")
         # Blocked here and in every thread started from here; the wait below takes them.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])

@@ -16,13 +16,13 @@ from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
 from ...worker.queues import parse_queues
 from ...worker.worker import Worker, WorkerOptions
+from ..starting import log_to_stderr, wait_for_schema
 
 
 class Command(BaseCommand):
     """Run a worker until it is told to stop."""
 
     help = "Run jobs until told to stop (SIGTERM or SIGINT; a second one exits at once)."
-    requires_migrations_checks = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -54,7 +54,9 @@ class Command(BaseCommand):
             ),
             registry,
         )
-        _stop_on_signals(worker)
+        received = _stop_on_signals(worker)
+        log_to_stderr()
+        wait_for_schema(settings.database, is_stopped=lambda: bool(received))
         maintainer = Maintainer.from_settings(settings, registry) if options["maintain"] else None
         if maintainer:
             Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()
@@ -69,8 +71,9 @@ class Command(BaseCommand):
         sys.exit(reason.value)
 
 
-def _stop_on_signals(worker: Worker) -> None:
-    received = []
+def _stop_on_signals(worker: Worker) -> list[int]:
+    """Have signals stop the worker; return the list to which they are added."""
+    received: list[int] = []
 
     def handle(number: int, frame: object) -> None:
         received.append(number)
@@ -80,6 +83,7 @@ def _stop_on_signals(worker: Worker) -> None:
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
+    return received
 
 
 def queues(text: str) -> dict[str, int]:

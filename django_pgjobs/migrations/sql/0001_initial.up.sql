@@ -131,7 +131,7 @@ CREATE INDEX jobs_active_claim ON jobs_active
 -- out on purpose: a renewal then updates no index.
 CREATE INDEX jobs_active_running ON jobs_active
     (epoch, tenant_id, queue_name)
-    WHERE status = 'running';
+    WHERE locked_at IS NOT NULL;
 
 -- The stager: which waiting job is due next.
 CREATE INDEX jobs_active_waiting ON jobs_active (scheduled_at)

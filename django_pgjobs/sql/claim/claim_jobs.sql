@@ -151,6 +151,7 @@ entitled AS MATERIALIZED (
             AND jobs_active.tenant_id = visited.tenant_id
             AND jobs_active.queue_name = %(queue)s::text
             AND jobs_active.status = 'running'
+            AND jobs_active.locked_at IS NOT NULL
     ) AS running
     CROSS JOIN LATERAL (
         SELECT count(*) AS count
@@ -168,6 +169,7 @@ entitled AS MATERIALIZED (
             )
             AND jobs_active.tenant_id = visited.tenant_id
             AND jobs_active.status = 'running'
+            AND jobs_active.locked_at IS NOT NULL
     ) AS capped
 ),
 allowance AS MATERIALIZED (

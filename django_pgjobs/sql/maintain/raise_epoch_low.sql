@@ -19,6 +19,7 @@ WHERE NOT EXISTS (
         SELECT min(jobs_active.epoch)
         FROM jobs_active
         WHERE jobs_active.status = 'running'
+            AND jobs_active.locked_at IS NOT NULL
     ) AS oldest
     WHERE oldest.epoch < %(epoch)s::bigint
 )

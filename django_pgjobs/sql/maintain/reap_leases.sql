@@ -39,6 +39,7 @@ WITH expired AS MATERIALIZED (
     FROM jobs_active
     WHERE jobs_active.status = 'running'
         AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.lease_expires < coalesce(%(now)s::timestamptz, statement_timestamp())
     LIMIT %(limit)s::integer
     FOR UPDATE SKIP LOCKED

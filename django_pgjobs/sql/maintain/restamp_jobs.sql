@@ -35,7 +35,7 @@ WITH stray AS MATERIALIZED (
             SELECT jobs_active.id
             FROM jobs_active
             WHERE jobs_active.epoch < newest.last_value
-                AND jobs_active.status = 'running'
+                AND jobs_active.locked_at IS NOT NULL
             ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )
@@ -44,7 +44,7 @@ WITH stray AS MATERIALIZED (
             SELECT jobs_active.id
             FROM jobs_active
             WHERE jobs_active.epoch > newest.last_value
-                AND jobs_active.status = 'running'
+                AND jobs_active.locked_at IS NOT NULL
             ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
         )

@@ -55,6 +55,7 @@ owned AS (
         count(*) AS running
     FROM jobs_active
     WHERE jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.status = 'running'
     GROUP BY jobs_active.queue_name
 ),

@@ -1,0 +1,86 @@
+"""What the commands check before they begin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+from typing import Final
+
+from django.core.management.base import CommandError
+from django.db import OperationalError
+
+from ..observability.schema import missing_migrations
+
+logger = logging.getLogger("django_pgjobs")
+
+#: Seconds between two tries to reach the server, at first and at most.
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 5.0
+
+#: Seconds after which a signal is noticed.
+_TURN: Final = 0.2
+
+
+def require_schema(alias: str) -> None:
+    """Return if the tables are there and up to date.
+
+    Raises:
+        CommandError: they are not, or the server cannot be reached.
+    """
+    try:
+        missing = missing_migrations(alias)
+    except OperationalError as error:
+        raise CommandError(f"The database {alias!r} cannot be reached: {_line(error)}") from None
+    if missing:
+        raise CommandError(explain_missing(alias, missing))
+
+
+def wait_for_schema(alias: str, *, is_stopped: Callable[[], bool]) -> None:
+    """Return when the server can be reached and the tables are up to date, or when told to stop.
+
+    Raises:
+        CommandError: the tables are missing or not up to date.
+    """
+    pause = _FIRST_PAUSE
+    while not is_stopped():
+        try:
+            missing = missing_migrations(alias)
+        except OperationalError as error:
+            logger.warning("The database cannot be reached, will retry: %s", _line(error))
+            _pause(pause, is_stopped)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            continue
+        if missing:
+            raise CommandError(explain_missing(alias, missing))
+        return
+
+
+def explain_missing(alias: str, missing: list[str]) -> str:
+    """Return a sentence that names the first migration that is missing."""
+    option = "" if alias == "default" else f" --database {alias}"
+    return (
+        f"The tables of django_pgjobs are not up to date: the migration {missing[0]} has not been "
+        f"applied. Run manage.py migrate{option}."
+    )
+
+
+def log_to_stderr() -> None:
+    """Show our log lines on the terminal if the project has not said where they go."""
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+
+
+def _pause(seconds: float, is_stopped: Callable[[], bool]) -> None:
+    # In short turns: a signal handler does not end a wait, and is only seen after it.
+    deadline = monotonic() + seconds
+    while monotonic() < deadline and not is_stopped():
+        Event().wait(_TURN)
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
