@@ -71,6 +71,7 @@ class Maintainer:
         self._leader_id = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
         self._stopping = threading.Event()
         self._is_leader = False
+        self._renew_at = 0.0
         self._due: dict[str, float] = {}
 
     @classmethod
@@ -129,10 +130,7 @@ class Maintainer:
 
     def _turn(self) -> float:
         """Run what is due; return the seconds until something is due again."""
-        connection = self._session.connection
-        leads = take_leadership(
-            connection, name="maintenance", leader_id=self._leader_id, term=TERM
-        )
+        leads = self._lead()
         if leads != self._is_leader:
             self._is_leader = leads
             logger.info(
@@ -144,6 +142,15 @@ class Maintainer:
             if monotonic() >= self._due.get(service.name, 0.0) and not self._stopping.is_set():
                 self._run_in_turn(service)
         return max(0.0, min([*self._due.values(), monotonic() + _RETRY]) - monotonic())
+
+    def _lead(self) -> bool:
+        """Become or stay the leader; say whether."""
+        if self._is_leader and monotonic() < self._renew_at:
+            return True
+        self._renew_at = monotonic() + TERM.total_seconds() / 5
+        return take_leadership(
+            self._session.connection, name="maintenance", leader_id=self._leader_id, term=TERM
+        )
 
     def _run_in_turn(self, service: MaintenanceService) -> None:
         # Due again first, so that no error can lose the service.

@@ -40,6 +40,7 @@ SAMPLE: Final[dict[str, Any]] = {
     "grace": timedelta(minutes=5),
     "silence": timedelta(minutes=10),
     "epoch": 1,
+    "from_epoch": 1,
     "table_name": "jobs_completed",
     "tenant_ids": [0] * 100,
     "job_names": ["job"] * 100,

@@ -38,9 +38,15 @@ def move_epoch(connection: Executor) -> int:
     return int(epoch)
 
 
-def restamp_jobs(connection: Executor, *, limit: int) -> list[JobId]:
+def restamp_jobs(connection: Executor, *, limit: int, from_epoch: int = 0) -> list[JobId]:
     """Move rows of other epochs to the newest. See sql/maintain/restamp_jobs.sql."""
-    return fetch_values(connection, "maintain/restamp_jobs", {"limit": limit})
+    params = {"limit": limit, "from_epoch": from_epoch}
+    return fetch_values(connection, "maintain/restamp_jobs", params)
+
+
+def list_writers(connection: Executor) -> frozenset[str]:
+    """Return who may still write into an old epoch. See sql/maintain/list_writers.sql."""
+    return frozenset(fetch_values(connection, "maintain/list_writers", {}))
 
 
 def raise_epoch_low(connection: Executor, *, epoch: int) -> bool:

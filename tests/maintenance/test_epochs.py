@@ -6,7 +6,8 @@ import pytest
 
 from django_pgjobs.maintenance.epochs import EpochKeeper
 from django_pgjobs.models import ActiveJob
-from django_pgjobs.store.epochs import read_epochs
+from django_pgjobs.store.enqueue import reserve_ids
+from django_pgjobs.store.epochs import list_writers, read_epochs
 from tests import factories
 
 
@@ -96,18 +97,65 @@ def test_what_is_left_behind_is_moved_in_batches_before_the_old_epoch_is_left(
     assert set(ActiveJob.objects.values_list("epoch", flat=True)) == {2}
 
 
-def test_a_commit_into_an_epoch_that_has_gone_is_found(connection, forgotten):
+ENQUEUE = """
+    INSERT INTO jobs_active (epoch, created_at, scheduled_at, status, job_name)
+    SELECT last_value, now(), now(), 'pending', 'tests.noop' FROM jobs_epoch RETURNING id
+"""
+
+
+def test_a_commit_into_an_epoch_that_has_gone_is_found(connect, connection, forgotten):
+    keep, producer = keeper(), connect()
+    keep.run_once(connection, batch_size=100)
+    producer.execute("BEGIN")
+    (late,) = producer.execute(ENQUEUE).fetchone()
+    claims(connection, 20)
+    keep.run_once(connection, batch_size=100)
+    assert live(connection) == (2, 2)
+    assert keep.run_once(connection, batch_size=100).touched == []
+    producer.execute("COMMIT")
+
+    report = keep.run_once(connection, batch_size=100)
+
+    assert report.touched == [late]
+    assert ActiveJob.objects.get().epoch == 2
+
+
+def test_a_late_commit_is_found_by_a_process_that_knows_nothing_of_the_move(
+    connect, connection, forgotten
+):
+    keep, producer = keeper(), connect()
+    keep.run_once(connection, batch_size=100)
+    producer.execute("BEGIN")
+    (late,) = producer.execute(ENQUEUE).fetchone()
+    claims(connection, 20)
+    keep.run_once(connection, batch_size=100)
+    other = keeper()
+    other.run_once(connection, batch_size=100)
+    producer.execute("COMMIT")
+
+    assert other.run_once(connection, batch_size=100).touched == [late]
+
+
+def test_a_copy_is_known_as_a_writer_before_it_reads_the_epoch(connect, connection):
+    producer = connect()
+    with producer.transaction():
+        reserve_ids(producer, count=1)
+        writers = list_writers(connection)
+
+    assert len(writers) == 1
+    assert list_writers(connection) == frozenset()
+
+
+def test_old_epochs_are_not_looked_through_again_and_again(connection, forgotten):
+    """A row that could not have come there stays where it is: nobody looks."""
     keep = keeper()
     keep.run_once(connection, batch_size=100)
     claims(connection, 20)
     keep.run_once(connection, batch_size=100)
-    late = factories.pending_job(epoch=1)
+    stray = factories.pending_job(epoch=1)
 
-    report = keep.run_once(connection, batch_size=100)
-
-    assert report.touched == [late.id]
-    late.refresh_from_db()
-    assert late.epoch == 2
+    assert keep.run_once(connection, batch_size=100).touched == []
+    assert keeper().run_once(connection, batch_size=100).touched == [stray.id]
 
 
 def test_rows_of_an_epoch_that_does_not_exist_are_found(connection):

@@ -97,7 +97,7 @@ def test_the_options_of_a_decorator_may_be_used_again(declare):
         ("max_atempts", "Did you mean 'max_attempts'?"),
         (
             "zzz",
-            "Known: name, queue, priority, max_attempts, timeout, payload_version, schema.",
+            "Known: name, queue, priority, max_attempts, timeout, payload_version, atomic, schema.",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_two_jobs_of_one_name_are_refused(declare):
         declare(name="tests.noop")(another)
 
     assert str(caught.value).startswith(
-        "Two functions are declared as job 'tests.noop': tests.app.jobs.noop and "
+        "Two functions are declared as job 'tests.noop': tests.app.jobs.noop (line "
     )
 
 

@@ -5,7 +5,14 @@
 -- Returns `id` for each, in ascending order, with `epoch` and the server's clock in
 -- `microseconds` since 1970 on each row: a timestamptz comes as a naive datetime where
 -- USE_TZ is false.
--- A COPY that commits after its epoch has gone is found by restamp_jobs.
+-- The DELETE that deletes nothing locks jobs_active as any writer does, before the epoch is
+-- read: see list_writers. An INSERT does so by itself; a COPY is told the epoch by its client.
+-- Locks   jobs_active in the mode of any writer, until commit.
+WITH nobody AS (
+    DELETE FROM jobs_active
+    WHERE false
+    RETURNING jobs_active.id
+)
 SELECT nextval('jobs_id') AS id,
     jobs_epoch.last_value AS epoch,
     (extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS microseconds

@@ -1,6 +1,7 @@
 -- restamp_jobs: move up to `limit` pending and running rows of other epochs to the newest.
 --
--- limit  int  at least 1
+-- limit       int     at least 1
+-- from_epoch  bigint  look at no older ones: each that is looked at costs its dead entries
 --
 -- What was left behind by a move, what a transaction that began before the move committed
 -- after it, and rows of an epoch that does not exist yet (a restored backup whose
@@ -16,7 +17,8 @@ WITH stray AS MATERIALIZED (
         (
             SELECT jobs_active.id
             FROM jobs_active
-            WHERE jobs_active.epoch < newest.last_value
+            WHERE jobs_active.epoch >= %(from_epoch)s::bigint
+                AND jobs_active.epoch < newest.last_value
                 AND jobs_active.status = 'pending'
             ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
@@ -34,7 +36,8 @@ WITH stray AS MATERIALIZED (
         (
             SELECT jobs_active.id
             FROM jobs_active
-            WHERE jobs_active.epoch < newest.last_value
+            WHERE jobs_active.epoch >= %(from_epoch)s::bigint
+                AND jobs_active.epoch < newest.last_value
                 AND jobs_active.locked_at IS NOT NULL
             ORDER BY jobs_active.epoch
             LIMIT %(limit)s::integer
