@@ -7,6 +7,7 @@ from typing import Any, Final
 import psycopg
 
 from django_pgjobs.sql import statement
+from django_pgjobs.store.claim import claim_jobs_of_tenant
 
 from .consumer import LEASE
 
@@ -57,11 +58,11 @@ def explain_claim_and_completion(
     for _ in range(_WARM_UPS):
         explain(connection, name, claim)
     claimed = explain(connection, name, claim)
-    rows = psycopg.ClientCursor(connection).execute(statement(name), claim).fetchall()
+    jobs = claim_jobs_of_tenant(connection, **claim).jobs
     finish = {
-        "ids": [row[0] for row in rows],
-        "fence_tokens": [row[6] for row in rows],
-        "results": [None] * len(rows),
+        "ids": [job.id for job in jobs],
+        "fence_tokens": [job.fence_token for job in jobs],
+        "results": [None] * len(jobs),
         "worker_id": "explain",
         "now": None,
     }
