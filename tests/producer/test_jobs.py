@@ -97,7 +97,8 @@ def test_the_options_of_a_decorator_may_be_used_again(declare):
         ("max_atempts", "Did you mean 'max_attempts'?"),
         (
             "zzz",
-            "Known: name, queue, priority, max_attempts, timeout, payload_version, atomic, schema.",
+            "Known: name, queue, priority, max_attempts, timeout, payload_version, "
+            "atomic, schema.",
         ),
     ],
 )
