@@ -98,12 +98,14 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float) -> N
 
 
 def stop_on_terminate() -> None:
-    """Make SIGTERM end this process as Ctrl-C does, so that it stops what it started."""
+    """Make signals end this process as Ctrl-C does, so that it stops what it started."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    # A shell that starts a command in the background has it ignore SIGINT.
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def use(database_url: str, smtp_port: int) -> None:
