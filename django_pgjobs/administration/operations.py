@@ -26,6 +26,8 @@ CANCEL_JOB: Final = "django_pgjobs.cancel_job"
 REDRIVE_JOB: Final = "django_pgjobs.redrive_job"
 PAUSE_QUEUE: Final = "django_pgjobs.pause_queue"
 
+_IDS: Final = range(1, 2**63)
+
 #: How often to ask again for jobs whose row somebody else had locked.
 _TRIES: Final = 5
 
@@ -70,9 +72,10 @@ def cancel(actor: Any, ids: Iterable[int], *, reason: str = "") -> Cancellation:
 
     Raises:
         PermissionRequired: the actor may not cancel jobs.
+        OperationError: that is no id of a job.
     """
     _require(actor, CANCEL_JOB)
-    wanted = [JobId(job_id) for job_id in dict.fromkeys(ids)]
+    wanted = _wanted(ids)
     text = _told_by(actor, reason)
     answers: dict[JobId, CancelledJob] = {}
     for _ in range(_TRIES):
@@ -93,9 +96,10 @@ def redrive(actor: Any, ids: Iterable[int]) -> Redrive:
 
     Raises:
         PermissionRequired: the actor may not redrive jobs.
+        OperationError: that is no id of a job.
     """
     _require(actor, REDRIVE_JOB)
-    wanted = [JobId(job_id) for job_id in dict.fromkeys(ids)]
+    wanted = _wanted(ids)
     answers = {job.id: job.is_redriven for job in redrive_jobs(_connection(), wanted)}
     return Redrive(
         redriven=[job_id for job_id, is_redriven in answers.items() if is_redriven],
@@ -137,6 +141,14 @@ def resume(actor: Any, queue_name: str) -> bool:
     _require(actor, PAUSE_QUEUE)
     paused = QueueConfig.objects.using(_alias()).filter(pk=queue_name, paused=True)
     return paused.update(paused=False, paused_at=None, paused_by="") > 0
+
+
+def _wanted(ids: Iterable[int]) -> list[JobId]:
+    wanted = list(dict.fromkeys(ids))
+    for job_id in wanted:
+        if type(job_id) is not int or job_id not in _IDS:
+            raise OperationError(f"The id of a job is a whole number above zero, not {job_id!r}.")
+    return [JobId(job_id) for job_id in wanted]
 
 
 def _require(actor: Any, permission: str) -> None:

@@ -93,7 +93,8 @@ def aware(value: datetime) -> datetime:
             f"A job was enqueued with the naive datetime {value!r} while time zone support is "
             "active; it is taken in the default time zone.",
             RuntimeWarning,
-            stacklevel=2,
+            # Of who called enqueue, through prepare, new_job and this.
+            stacklevel=5,
         )
     return timezone.make_aware(value, timezone.get_default_timezone())
 
