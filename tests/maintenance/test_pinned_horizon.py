@@ -10,6 +10,7 @@ import pytest
 
 from django_pgjobs.maintenance.epochs import EpochKeeper
 from django_pgjobs.sql import statement
+from django_pgjobs.store.connecting import connect as connect_worker
 from tests.worker.claims import claimer, fill, finish
 
 BATCH = 100
@@ -25,7 +26,7 @@ def forgotten(connect):
     return other
 
 
-def pages_of_a_claim(connection) -> int:
+def pages_of_a_claim() -> int:
     """Return how many pages the claim of one job reads, without keeping it."""
     values = {
         "queue": "default",
@@ -39,8 +40,9 @@ def pages_of_a_claim(connection) -> int:
         "default_weight": 10,
         "now": None,
     }
-    with connection.transaction(force_rollback=True):
-        cursor = psycopg.ClientCursor(connection)
+    # As a worker's connection plans it.
+    with connect_worker("default", "test") as worker, worker.transaction(force_rollback=True):
+        cursor = psycopg.ClientCursor(worker)
         cursor.execute(
             f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement('claim/claim_jobs')}", values
         )
@@ -57,12 +59,12 @@ def put_through(connection, keeper: EpochKeeper | None) -> int:
         finish(connection, claims.claim(connection, BATCH))
         if keeper is not None:
             keeper.run_once(connection, batch_size=1000)
-    return pages_of_a_claim(connection)
+    return pages_of_a_claim()
 
 
 def test_with_epochs_a_claim_costs_no_more_than_at_first(connection, forgotten):
     fill(connection, 0, BATCH)
-    first = pages_of_a_claim(connection)
+    first = pages_of_a_claim()
 
     last = put_through(connection, EpochKeeper(claims_per_epoch=200))
 
@@ -71,7 +73,7 @@ def test_with_epochs_a_claim_costs_no_more_than_at_first(connection, forgotten):
 
 def test_without_epochs_it_would(connection, forgotten):
     fill(connection, 0, BATCH)
-    first = pages_of_a_claim(connection)
+    first = pages_of_a_claim()
 
     last = put_through(connection, keeper=None)
 
