@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import socket
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,7 +15,7 @@ import psycopg
 from .. import signals
 from ..conf import PgJobsSettings
 from ..definitions.registry import Registry
-from ..store.connecting import Session
+from ..store.connecting import Session, new_process_id
 from ..store.maintain import resign_leadership, take_leadership
 from .epochs import EpochKeeper
 from .partitions import Partitioner
@@ -68,7 +65,7 @@ class Maintainer:
         self._services = services
         self._random = random or SystemRandom()
         self._batch_size = batch_size
-        self._leader_id = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._leader_id = new_process_id()
         self._stopping = threading.Event()
         self._is_leader = False
         self._renew_at = 0.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from typing import Any, Final
 
 import psycopg
@@ -19,6 +22,11 @@ _LIVENESS: Final = {
 
 #: A protocol statement that takes longer is stuck: behind a lock, or on a bad plan.
 _STATEMENT_TIMEOUT: Final = "30s"
+
+
+def new_process_id() -> str:
+    """Return an id that no other start of a process has: host, process and a random part."""
+    return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 class Session:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass
 
 from ..definitions.context import JobContext
 from ..store.claim import ClaimedJob
@@ -19,14 +18,12 @@ class Attempt:
     Attributes:
         job: as it was claimed.
         context: what the handler sees.
-        renewed_at: when the lease was taken or renewed, on this process's monotonic clock.
         is_lost: the lease is lost; whatever the handler does will be refused.
         has_ended: an outcome has been submitted; only the first one counts.
     """
 
     job: ClaimedJob
     context: JobContext
-    renewed_at: float = field(default_factory=monotonic)
     is_lost: bool = False
     has_ended: bool = False
 

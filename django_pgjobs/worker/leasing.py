@@ -38,7 +38,8 @@ class Heartbeat:
         queues: returns what the worker serves, for the list of workers.
         concurrency: jobs it runs at a time, for the list of workers.
         channel: on which it listens, or None.
-        on_isolation: called once when the server could not be reached for a whole lease.
+        on_isolation: called when the server could not be reached for a whole lease, and again
+            with each beat until the worker stops.
     """
 
     def __init__(
@@ -101,7 +102,6 @@ class Heartbeat:
 
     def _renew(self, connection: psycopg.Connection[Any], attempts: Sequence[Attempt]) -> None:
         by_token = {attempt.job.fence_token: attempt for attempt in attempts}
-        began = monotonic()
         renewals = renew_leases(
             connection,
             [attempt.key for attempt in attempts],
@@ -110,9 +110,7 @@ class Heartbeat:
         )
         for renewal in renewals:
             attempt = by_token[renewal.fence_token]
-            if renewal.is_owned:
-                attempt.renewed_at = began
-            elif not attempt.has_ended:
+            if not renewal.is_owned and not attempt.has_ended:
                 # Of an attempt that has ended, the finisher finds out.
                 report_lost(attempt)
             if renewal.cancel_requested:

@@ -13,9 +13,7 @@ claim until its outcome is written; the claimer takes more when there is room.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ from ..conf import PgJobsSettings
 from ..definitions.context import JobContext
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
-from ..store.connecting import Session
+from ..store.connecting import Session, new_process_id
 from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand
 from .claiming import Claimer
@@ -92,7 +90,7 @@ class Worker:
         self, options: WorkerOptions, registry: Registry, *, random: Random | None = None
     ) -> None:
         settings = options.settings
-        self.worker_id = new_worker_id()
+        self.worker_id = WorkerId(new_process_id())
         self._channel = f"pgjobs_{secrets.token_hex(8)}"
         self._options = options
         self._settings = settings
@@ -276,11 +274,6 @@ class Worker:
 
 #: Seconds for the last outcomes to be written.
 _LAST_WRITE: Final = 10.0
-
-
-def new_worker_id() -> WorkerId:
-    """Return an id that no other start of a worker has: host, process and a random part."""
-    return WorkerId(f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}")
 
 
 def _queue_order(options: WorkerOptions, registry: Registry) -> QueueOrder:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
+from django_pgjobs.observability.plans import feeding, nodes
 from django_pgjobs.sql import statement
 from django_pgjobs.store.partitions import create_partition
 
@@ -130,24 +131,6 @@ def generic_plan(connection: psycopg.Connection, file: StatementFile) -> dict:
     finally:
         connection.execute("DEALLOCATE planned")
         connection.execute("RESET plan_cache_mode")
-
-
-def nodes(plan: dict) -> list[dict]:
-    """Return all nodes of a plan."""
-    return [plan, *(node for child in plan.get("Plans", ()) for node in nodes(child))]
-
-
-def feeding(plan: dict) -> list[dict]:
-    """Return the nodes whose rows reach ``plan`` without a LIMIT in between."""
-    fed = []
-    for child in plan.get("Plans", ()):
-        if (
-            child["Parent Relationship"] in {"InitPlan", "SubPlan"}
-            or child["Node Type"] == "Limit"
-        ):
-            continue
-        fed += [child, *feeding(child)]
-    return fed
 
 
 def reads_table(node: dict, table: str) -> bool:
