@@ -66,6 +66,11 @@ def fill(connection: psycopg.Connection, **counts: int) -> None:
     connection.execute("ALTER TABLE jobs_active SET (autovacuum_enabled = false)")
     for name in partitions(connection):
         connection.execute(f"ALTER TABLE {name} SET (autovacuum_enabled = false)")
+    fill_rows(connection, **counts)
+
+
+def fill_rows(connection: psycopg.Connection, **counts: int) -> None:
+    """Add rows to the tables."""
     connection.execute(FILL.format(tenants=TENANTS, **counts))
 
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
+from django_pgjobs.observability.plans import nodes
 from django_pgjobs.sql import statement
 from django_pgjobs.store.connecting import connect as connect_worker
 from tests.fix_database import database
@@ -20,6 +21,7 @@ from tests.fix_database import database
 from .plans import (
     custom_plan,
     fill,
+    fill_rows,
     generic_plan,
     partitions,
     sorts_of_tables,
@@ -39,6 +41,8 @@ PROTOCOL = [
     if re.search(r"\b(FROM|UPDATE|INTO|JOIN) jobs_(active|completed)\b", file.body)
     and (file.path.parent.name != "observe" or file.path.stem == "count_pending")
 ]
+
+BY_PLACE = [file for file in PROTOCOL if "jobs_active.ctid = ANY" in file.body]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,40 @@ def test_a_plan_made_while_the_queue_was_empty_is_good_when_it_fills(tables, fil
 
     assert table_scans(plan, "jobs_active") == []
     assert sorts_of_tables(plan, "jobs_active") == []
+
+
+# What a table was when it was analyzed last, which may be far from what it is.
+ONCE = {
+    "nothing": {"pending": 0, "scheduled": 0, "running": 0},
+    "waiting": {"pending": 0, "scheduled": 40_000, "running": 0},
+    "running": {"pending": 0, "scheduled": 0, "running": 40_000},
+    "pending": {"pending": 40_000, "scheduled": 0, "running": 0},
+}
+
+
+@pytest.fixture(scope="module", params=ONCE)
+def misled(request, conninfo):
+    """Return a worker's settings on tables whose statistics are of other days."""
+    with (
+        database(conninfo, f"misled_{request.param}") as address,
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
+        fill(connection, **ONCE[request.param], history=0)
+        connection.execute("ANALYZE")
+        connection.execute("TRUNCATE jobs_active")
+        fill_rows(connection, pending=300, scheduled=300, running=300, history=0)
+        connection.execute("SET enable_seqscan = off")
+        yield connection
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("file", BY_PLACE, ids=lambda file: file.name)
+def test_what_is_written_by_place_is_found_by_place(transactional_db, misled, file, kind):
+    plan = PLANS[kind](misled, file)
+
+    # A condition that proves an index's own lets the planner read all of that index instead.
+    assert [node for node in nodes(plan) if "ctid" in node.get("Filter", "")] == []
+    assert [node for node in nodes(plan) if node["Node Type"] == "Tid Scan"] != []
 
 
 @pytest.mark.parametrize("file", PROTOCOL, ids=lambda file: file.name)

@@ -31,7 +31,8 @@
 -- has been restamped since is in its old epoch there.
 --
 -- Rows are written by place, which the planner can do in one way only. Joined with what was
--- picked, it hashes the whole table where it expects many.
+-- picked, it hashes the whole table where it expects many. Asked for pending rows again, it reads
+-- the whole claim index where it expects few; that they are free, no index knows.
 --
 -- Returns a row for each claimed job, in no order, or one row with a null id.
 -- Each says what the walk saw: `tenants` (how many), `last_tenant` (that took part) and
@@ -279,7 +280,7 @@ claimed AS (
         lease_expires = (SELECT clock.now FROM clock) + %(lease)s::interval,
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
-        AND jobs_active.status = 'pending'
+        AND jobs_active.locked_at IS NULL
     RETURNING jobs_active.id,
         jobs_active.job_name,
         jobs_active.tenant_id,

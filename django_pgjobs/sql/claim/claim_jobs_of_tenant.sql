@@ -94,7 +94,7 @@ claimed AS (
         lease_expires = (SELECT clock.now FROM clock) + %(lease)s::interval,
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
-        AND jobs_active.status = 'pending'
+        AND jobs_active.locked_at IS NULL
     RETURNING jobs_active.id,
         jobs_active.job_name,
         jobs_active.tenant_id,

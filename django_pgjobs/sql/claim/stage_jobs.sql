@@ -3,7 +3,7 @@
 -- limit  int          at least 1
 -- now    timestamptz  null for the server's clock; only tests pass a value
 --
--- Safe to run in any number of processes at once.
+-- Safe to run in any number of processes at once. Rows are written by place: see claim_jobs.
 --
 -- Returns one row: `staged` (how many) and `next_due` (until the next waiting job is due, at least
 -- zero; null when none waits). While rows due are left, next_due is zero.
@@ -23,7 +23,7 @@ staged AS (
     SET status = 'pending',
         epoch = (SELECT jobs_epoch.last_value FROM jobs_epoch)
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT due.ctid FROM due))
-        AND jobs_active.status IN ('scheduled', 'failed', 'retryable')
+        AND jobs_active.locked_at IS NULL
     RETURNING jobs_active.id
 )
 SELECT counted.staged,
