@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..conf import MAX_ATTEMPTS, QUEUE_NAME
 from ..exceptions import InvalidHandler, InvalidPayload
+from .pools import ASYNC, POOLS
 
 #: Longest name of a job, in bytes of UTF-8.
 MAX_NAME_BYTES: Final = 255
@@ -41,6 +42,8 @@ class JobDefinition:
         atomic: the handler runs in a transaction on ``PGJOBS["DATABASE"]`` in which its success is
             recorded too: exactly once for what it does in that database.
         schema: a pydantic model or a dataclass that the arguments must satisfy, or None.
+        pool: where a worker runs it: "threads", "async" or "processes"; None for the event loop
+            if it is a coroutine function, else for the worker's own choice.
         context_parameter: name of the handler's first parameter, if that is the JobContext.
         is_async: the handler is a coroutine function.
         signature: of the handler, without the context.
@@ -58,6 +61,7 @@ class JobDefinition:
     payload_version: int = 1
     atomic: bool = False
     schema: type[Any] | None = None
+    pool: str | None = None
     context_parameter: str | None = dataclasses.field(init=False)
     is_async: bool = dataclasses.field(init=False)
     signature: inspect.Signature = dataclasses.field(init=False)
@@ -215,10 +219,23 @@ def _problems(definition: JobDefinition) -> list[str]:
         problems.append(
             "atomic needs a handler defined with def: Django has no async transactions."
         )
+    problems += _pool_problems(definition)
     schema = definition.schema
     if schema is not None and not _is_schema(schema):
         problems.append(f"schema must be a pydantic model or a dataclass, not {schema!r}.")
     return problems
+
+
+def _pool_problems(definition: JobDefinition) -> list[str]:
+    if definition.pool is None:
+        return []
+    if definition.pool not in POOLS:
+        return [f"pool must be one of {', '.join(map(repr, POOLS))}, not {definition.pool!r}."]
+    if definition.pool == ASYNC and not inspect.iscoroutinefunction(definition.function):
+        return [
+            "pool='async' needs a handler defined with async def: others would block the loop."
+        ]
+    return []
 
 
 def name_problems(name: object) -> list[str]:

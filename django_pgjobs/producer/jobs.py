@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -108,6 +108,7 @@ def job(
     payload_version: int = 1,
     atomic: bool = False,
     schema: type[Any] | None = None,
+    pool: str | None = None,
 ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
 
@@ -117,7 +118,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
-            unless given), queue, priority, max_attempts, timeout, payload_version, atomic, schema.
+            unless given), queue, priority, max_attempts, timeout, payload_version, atomic, schema,
+            pool.
 
     Raises:
         InvalidHandler: the function cannot be a handler, or an option makes no sense.
@@ -191,13 +193,6 @@ def _default_name(function: Callable[..., Any]) -> str:
     return f"{module}.{getattr(function, '__qualname__', repr(function))}"
 
 
-_OPTIONS = (
-    "name",
-    "queue",
-    "priority",
-    "max_attempts",
-    "timeout",
-    "payload_version",
-    "atomic",
-    "schema",
+_OPTIONS = tuple(
+    field.name for field in fields(JobDefinition) if field.init and field.name != "function"
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..definitions.context import JobContext
 from ..store.claim import ClaimedJob
 from ..store.execute import FenceToken, JobId
+from .capacity import Load
 
 
 @dataclass(slots=True, eq=False)
@@ -18,12 +19,14 @@ class Attempt:
     Attributes:
         job: as it was claimed.
         context: what the handler sees.
+        pool: name of the pool that runs it.
         is_lost: the lease is lost; whatever the handler does will be refused.
         has_ended: an outcome has been submitted; only the first one counts.
     """
 
     job: ClaimedJob
     context: JobContext
+    pool: str
     is_lost: bool = False
     has_ended: bool = False
 
@@ -38,23 +41,30 @@ class AttemptsInHand:
 
     Keyed by fence token: after a lost lease the same job may be claimed again by this
     very worker while the first handler still runs.
+
+    Args:
+        loads: of the pools, by name; what they have in hand is counted here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loads: Mapping[str, Load]) -> None:
         self._attempts: dict[FenceToken, Attempt] = {}
+        self._loads = loads
         self._changed = threading.Condition()
+        self._is_woken = False
 
     def add(self, attempts: Iterable[Attempt]) -> None:
         """Take attempts in hand."""
         with self._changed:
             for attempt in attempts:
                 self._attempts[attempt.job.fence_token] = attempt
+                self._loads[attempt.pool].in_hand += 1
 
     def remove(self, attempts: Iterable[Attempt]) -> None:
         """Let go of attempts whose outcome is written or refused."""
         with self._changed:
             for attempt in attempts:
-                self._attempts.pop(attempt.job.fence_token, None)
+                if self._attempts.pop(attempt.job.fence_token, None) is not None:
+                    self._loads[attempt.pool].in_hand -= 1
             self._changed.notify_all()
 
     def all(self) -> list[Attempt]:
@@ -62,15 +72,32 @@ class AttemptsInHand:
         with self._changed:
             return list(self._attempts.values())
 
-    def wait_below(self, count: int, *, timeout: float) -> bool:
-        """Wait until fewer than ``count`` are in hand; say whether that is so.
+    def wake(self) -> None:
+        """End a wait that ``wait_for`` is in, or will be in next."""
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], *, timeout: float) -> bool:
+        """Wait until ``condition`` holds or somebody calls ``wake``; say whether it holds.
 
         Args:
-            count: at least 1.
+            condition: looked at whenever attempts were let go of.
             timeout: seconds.
         """
         with self._changed:
-            return self._changed.wait_for(lambda: len(self._attempts) < count, timeout)
+            self._changed.wait_for(lambda: self._is_woken or condition(), timeout)
+            self._is_woken = False
+            return condition()
+
+    def wait_until_none(self, *, timeout: float) -> bool:
+        """Wait until nothing is in hand; say whether that is so.
+
+        Args:
+            timeout: seconds.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._attempts, timeout)
 
     def __len__(self) -> int:
         return len(self._attempts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -77,13 +78,24 @@ class Claimer:
     random: Random
     walks: dict[str, Walk] = field(default_factory=dict)
 
-    def claim(self, connection: psycopg.Connection[Any], limit: int) -> list[ClaimedJob]:
+    def claim(
+        self,
+        connection: psycopg.Connection[Any],
+        limit: int,
+        room: Callable[[str], int] | None = None,
+    ) -> list[ClaimedJob]:
         """Return up to ``limit`` claimed jobs of the first queue that has any.
 
-        Empty only when every queue is empty, paused, or at its caps.
+        Empty only when every queue for which there is room is empty, paused, or at its caps.
+
+        Args:
+            connection: of the claimer.
+            limit: most jobs.
+            room: returns how many of a queue's jobs may be claimed, if that is not ``limit``.
         """
         for queue in self.order.candidates():
-            jobs = self._claim_from(connection, queue, limit)
+            most = limit if room is None else min(limit, room(queue))
+            jobs = self._claim_from(connection, queue, most) if most > 0 else []
             if jobs:
                 self.order.charge(queue, len(jobs))
                 return jobs

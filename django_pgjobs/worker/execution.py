@@ -16,22 +16,15 @@ from django.utils import timezone, translation
 
 from .. import signals
 from ..definitions.definition import JobDefinition
-from ..definitions.errors import (
-    MAX_MESSAGE,
-    class_path,
-    fingerprint_of,
-    message_of,
-    storable,
-    traceback_of,
-)
+from ..definitions.errors import MAX_MESSAGE, storable
 from ..definitions.payloads import decode_payload, encode_value
 from ..definitions.registry import Registry
-from ..exceptions import InvalidPayload, JobTimeout, UndecodablePayload, UnknownJob
-from ..outcomes import Cancel, Retry, Snooze
+from ..exceptions import InvalidPayload, UndecodablePayload, UnknownJob
 from ..states import Outcome
 from ..store.execute import WorkerId
 from ..store.finish import Ending, Success
 from .attempts import Attempt
+from .classifying import classify, released
 from .measuring import RunTime
 from .recording import Recorded, record_success
 from .timeouts import Deadline, DeadlineWatch
@@ -164,42 +157,6 @@ class Execution:
             error_class=f"{UnknownJob.__module__}.{UnknownJob.__qualname__}",
             error_message=storable(reason, MAX_MESSAGE),
         )
-
-
-def classify(attempt: Attempt, error: Exception) -> Ending:
-    """Return how an attempt ends whose handler raised ``error``."""
-    job_id, fence_token = attempt.key
-    match error:
-        case Snooze():
-            return Ending(
-                id=job_id, fence_token=fence_token, outcome=Outcome.SNOOZED, delay=error.delay
-            )
-        case Cancel():
-            return Ending(
-                id=job_id,
-                fence_token=fence_token,
-                outcome=Outcome.CANCELLED,
-                error_class=class_path(error),
-                error_message=message_of(error),
-            )
-    return Ending(
-        id=job_id,
-        fence_token=fence_token,
-        outcome=Outcome.TIMEOUT if isinstance(error, JobTimeout) else Outcome.FAILED,
-        # What cannot be decoded now never will be.
-        is_retryable=not isinstance(error, UndecodablePayload),
-        delay=error.delay if isinstance(error, Retry) else None,
-        error_class=class_path(error),
-        error_message=message_of(error),
-        traceback=traceback_of(error),
-        fingerprint=fingerprint_of(error),
-    )
-
-
-def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
-    """Return the ending of an attempt that is given back, not counted."""
-    job_id, fence_token = attempt.key
-    return Ending(id=job_id, fence_token=fence_token, outcome=Outcome.RELEASED, delay=delay)
 
 
 def _seconds(timeout: timedelta | None) -> float | None:

@@ -18,7 +18,7 @@ from ..store.connecting import Session
 from ..store.execute import WorkerId
 from ..store.finish import Ending, Success, complete_jobs, end_attempts, resolve_attempts
 from .attempts import Attempt, AttemptsInHand
-from .execution import released
+from .classifying import released
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
 

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
+from operator import attrgetter
 from queue import SimpleQueue
 from random import Random, SystemRandom
 from time import monotonic
@@ -27,21 +29,25 @@ import psycopg
 
 from ..conf import PgJobsSettings
 from ..definitions.context import JobContext
+from ..definitions.pools import THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
 from ..store.connecting import Session, new_process_id
 from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand
+from .capacity import Capacity
 from .claiming import Claimer
-from .execution import Execution, released
+from .classifying import released
+from .execution import Execution
 from .finishing import Finisher
 from .idleness import Idleness
 from .leasing import Heartbeat
 from .listening import Listener
-from .measuring import RunTime, jobs_in_hand
-from .pools import ThreadPool
+from .pools.pool import Pool
+from .pools.threads import ThreadPool
 from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import describe, pause_before
+from .routing import Routing
 from .timeouts import DeadlineWatch
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -67,14 +73,16 @@ class WorkerOptions:
     Attributes:
         queues: weight of each queue to serve; None for every queue there is.
         is_strict: serve the queues strictly in the order given.
-        concurrency: jobs to run at a time.
+        concurrency: handlers to run at a time in threads.
         settings: everything else.
+        pool: of handlers defined with ``def`` that declare none.
     """
 
     queues: Mapping[str, int] | None
     is_strict: bool
     concurrency: int
     settings: PgJobsSettings
+    pool: str = THREADS
 
 
 class Worker:
@@ -95,10 +103,11 @@ class Worker:
         self._options = options
         self._settings = settings
         self._random = random or SystemRandom()
-        self._in_hand = AttemptsInHand()
-        self._run_time = RunTime()
+        sizes = {THREADS: options.concurrency}
+        self._routing = Routing(registry, options.pool, sizes)
+        self._capacity = Capacity(sizes, self._routing.pools_of_queues(settings.default_queue))
+        self._in_hand = AttemptsInHand(self._capacity.loads)
         self._stopping = threading.Event()
-        self._woken = threading.Event()
         # put() of a SimpleQueue is reentrant, so a signal handler may call stop().
         self._stops: SimpleQueue[StopReason] = SimpleQueue()
         self._watch = DeadlineWatch()
@@ -132,18 +141,18 @@ class Worker:
         self._listener = Listener(
             session=self._session("listen"),
             channel=self._channel,
-            wake=self._woken.set,
+            wake=self._in_hand.wake,
             random=self._random,
         )
         self._execution = Execution(
             registry=registry,
-            run_time=self._run_time,
+            run_time=self._capacity.loads[THREADS].run_time,
             watch=self._watch,
             max_result_bytes=settings.max_payload_bytes,
             alias=settings.database,
             worker_id=self.worker_id,
         )
-        self._pool = ThreadPool(options.concurrency, self._work)
+        self._pools: dict[str, Pool] = {THREADS: ThreadPool(options.concurrency, self._work)}
         self._claiming = threading.Thread(
             target=self._claim_until_stopped, name="pgjobs-claimer", daemon=True
         )
@@ -151,7 +160,7 @@ class Worker:
     @property
     def has_unfinished_handlers(self) -> bool:
         """True when handlers still run, after ``run`` has returned."""
-        return self._pool.is_busy
+        return any(pool.is_busy for pool in self._pools.values())
 
     def stop(self) -> None:
         """Have the worker drain and ``run`` return. May be called in a signal handler."""
@@ -174,11 +183,12 @@ class Worker:
         if self._settings.listen:
             self._listener.start()
         self._finisher.start()
-        self._pool.start()
+        for pool in self._pools.values():
+            pool.start()
         self._claiming.start()
         reason = self._stops.get()
         self._stopping.set()
-        self._woken.set()
+        self._in_hand.wake()
         logger.info("worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower())
         self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
@@ -189,10 +199,12 @@ class Worker:
         self._claiming.join()
         if self._settings.listen:
             self._listener.stop()
-        self._give_back(self._pool.take_back())
-        self._in_hand.wait_below(1, timeout=max(0.0, deadline - monotonic()))
+        for pool in self._pools.values():
+            self._give_back(pool.take_back())
+        self._in_hand.wait_until_none(timeout=max(0.0, deadline - monotonic()))
         self._give_back(self._in_hand.all())
-        self._pool.stop()
+        for pool in self._pools.values():
+            pool.stop()
         self._finisher.stop(timeout=_LAST_WRITE)
         self._heartbeat.stop()
         self._watch.stop()
@@ -222,15 +234,13 @@ class Worker:
         session.close()
 
     def _claim_once(self, session: Session, idle: Idleness) -> None:
-        wanted = jobs_in_hand(self._options.concurrency, self._run_time.seconds)
-        if not self._in_hand.wait_below(
-            _refill_below(wanted, self._options.concurrency), timeout=1
-        ):
+        if not self._in_hand.wait_for(self._has_room, timeout=1):
             self._stage_if_due(session, idle)
             return
         self._stage_if_due(session, idle)
-        room = min(wanted - len(self._in_hand), self._settings.claim_batch_size)
-        jobs = self._claimer.claim(session.connection, room)
+        jobs = self._claimer.claim(
+            session.connection, self._settings.claim_batch_size, self._capacity.room
+        )
         if jobs:
             self._begin(jobs)
             if idle.has_said_so:
@@ -240,19 +250,33 @@ class Worker:
             self._discover_if_due(session, idle)
             self._rest(session, idle)
 
+    def _has_room(self) -> bool:
+        return any(self._capacity.room(queue) > 0 for queue in self._order.names)
+
     def _rest(self, session: Session, idle: Idleness) -> None:
-        if self._settings.listen and idle.should_say_so():
+        full = {queue for queue in self._order.names if self._capacity.room(queue) <= 0}
+        # A worker that could not take any job is not idle.
+        if self._settings.listen and not full and idle.should_say_so():
             mark_idle(session.connection, worker_id=self.worker_id)
             idle.note_said_so()
-        self._woken.wait(idle.next_wait())
-        # Cleared before the next look: what is notified from now on wakes it again.
-        self._woken.clear()
+        self._in_hand.wait_for(
+            lambda: any(self._capacity.room(queue) > 0 for queue in full),
+            timeout=idle.next_wait(),
+        )
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
-        attempts = [Attempt(job, _context(job, self.worker_id, self._stopping)) for job in jobs]
+        attempts = [
+            Attempt(
+                job,
+                _context(job, self.worker_id, self._stopping),
+                self._routing.pool_of(job.job_name),
+            )
+            for job in jobs
+        ]
         # In hand before they run: a job that waits for a slot needs its lease renewed too.
         self._in_hand.add(attempts)
-        self._pool.submit(attempts)
+        for name, group in groupby(sorted(attempts, key=_pool_of), key=_pool_of):
+            self._pools[name].submit(list(group))
 
     def _stage_if_due(self, session: Session, idle: Idleness) -> None:
         if monotonic() >= idle.stage_at:
@@ -284,9 +308,8 @@ def _queue_order(options: WorkerOptions, registry: Registry) -> QueueOrder:
     return QueueOrder(dict.fromkeys(sorted(declared), DEFAULT_WEIGHT))
 
 
-def _refill_below(wanted: int, concurrency: int) -> int:
-    """Return the number in hand below which to claim: for fast jobs many at a time."""
-    return max(1, wanted - max(0, (wanted - concurrency) // 2))
+#: Of an attempt.
+_pool_of: Final = attrgetter("pool")
 
 
 def _context(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) -> JobContext:

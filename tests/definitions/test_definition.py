@@ -79,6 +79,8 @@ def test_a_name_that_cannot_be_stored_is_refused(refused, name):
         ("payload_version", 1.0, "payload_version must be"),
         ("schema", dict, "schema must be a pydantic model or a dataclass, not <class 'dict'>."),
         ("schema", "Order", "schema must be"),
+        ("pool", "gevent", "pool must be one of 'threads', 'async', 'processes', not 'gevent'."),
+        ("pool", "async", "pool='async' needs a handler defined with async def"),
     ],
     ids=lambda value: repr(value)[:25],
 )

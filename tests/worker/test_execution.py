@@ -11,6 +11,7 @@ from django.utils import timezone, translation
 
 from django_pgjobs import Cancel, JobContext, Retry, Snooze, signals
 from django_pgjobs.definitions.definition import JobDefinition
+from django_pgjobs.definitions.pools import THREADS
 from django_pgjobs.definitions.registry import Registry
 from django_pgjobs.states import Outcome
 from django_pgjobs.store.claim import ClaimedJob
@@ -61,7 +62,7 @@ def attempt_of(payload="{}", *, claims=1):
         payload_version=1,
         meta=None,
     )
-    return Attempt(job, JobContext(id=7, name="tests.job", claims=claims))
+    return Attempt(job, JobContext(id=7, name="tests.job", claims=claims), THREADS)
 
 
 def raises(error):

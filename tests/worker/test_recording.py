@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group
 
 from django_pgjobs import JobContext, Retry
 from django_pgjobs.definitions.definition import JobDefinition
+from django_pgjobs.definitions.pools import THREADS
 from django_pgjobs.definitions.registry import Registry
 from django_pgjobs.exceptions import InvalidHandler
 from django_pgjobs.models import ActiveJob, CompletedJob
@@ -39,7 +40,7 @@ def run(connection):
             alias="default",
             worker_id="worker-a",
         )
-        return execution.run(Attempt(job, JobContext(id=job.id, name=job.job_name)))
+        return execution.run(Attempt(job, JobContext(id=job.id, name=job.job_name), THREADS))
 
     yield run
     assert check_invariants(connection) == []

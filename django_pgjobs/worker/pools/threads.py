@@ -1,13 +1,13 @@
-"""Where handlers run."""
+"""Handlers in threads of the worker's process."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from .attempts import Attempt
+from ..attempts import Attempt
 
 
 class ThreadPool:
@@ -22,6 +22,7 @@ class ThreadPool:
     """
 
     def __init__(self, size: int, work: Callable[[Attempt], None]) -> None:
+        self.size = size
         self._work = work
         self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
         self._running: dict[int, Attempt] = {}
@@ -30,12 +31,17 @@ class ThreadPool:
             for number in range(1, size + 1)
         ]
 
+    @property
+    def is_busy(self) -> bool:
+        """True while a thread runs a handler."""
+        return bool(self._running)
+
     def start(self) -> None:
         """Start the threads."""
         for thread in self._threads:
             thread.start()
 
-    def submit(self, attempts: Iterable[Attempt]) -> None:
+    def submit(self, attempts: Sequence[Attempt]) -> None:
         """Run attempts, in this order, as threads become free."""
         for attempt in attempts:
             self._waiting.put(attempt)
@@ -50,10 +56,8 @@ class ThreadPool:
                     taken.append(attempt)
         return taken
 
-    @property
-    def is_busy(self) -> bool:
-        """True while a thread runs a handler."""
-        return bool(self._running)
+    def interrupt(self, attempt: Attempt) -> None:
+        """Do nothing: a thread cannot be stopped; its handler looks at its context."""
 
     def stop(self) -> None:
         """Let each thread end when it is free. Does not wait."""

@@ -1,0 +1,65 @@
+"""How many jobs a worker has room for, in each pool and so from each queue."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .measuring import RunTime, jobs_in_hand
+
+
+@dataclass(slots=True)
+class Load:
+    """What a pool has to do.
+
+    Attributes:
+        size: handlers that run at a time.
+        run_time: how long they take.
+        in_hand: jobs claimed for it whose outcome is not written yet.
+    """
+
+    size: int
+    run_time: RunTime = field(default_factory=RunTime)
+    in_hand: int = 0
+
+    @property
+    def room(self) -> int:
+        """How many more jobs to claim: none until a good part of what there was is done.
+
+        So fast jobs are claimed many at a time.
+        """
+        wanted = jobs_in_hand(self.size, self.run_time.seconds)
+        refill_below = max(1, wanted - max(0, (wanted - self.size) // 2))
+        return wanted - self.in_hand if self.in_hand < refill_below else 0
+
+
+class Capacity:
+    """The loads of all pools, and which of them a queue's jobs go to.
+
+    A claim is of one queue and cannot choose among its jobs. So a queue has room when each
+    pool has that its jobs go to: else jobs that another worker could run would wait here.
+
+    Args:
+        sizes: handlers that run at a time, of each pool.
+        pools_of_queues: which pools the jobs of a queue are known to go to.
+    """
+
+    def __init__(
+        self, sizes: Mapping[str, int], pools_of_queues: Iterable[tuple[str, str]]
+    ) -> None:
+        self.loads = {name: Load(size) for name, size in sizes.items()}
+        self._pools = defaultdict[str, set[str]](set)
+        for queue, pool in pools_of_queues:
+            self.note_pool(queue, pool)
+
+    def note_pool(self, queue: str, pool: str) -> None:
+        """Note that jobs of ``queue`` go to ``pool``."""
+        if pool in self.loads:
+            self._pools[queue].add(pool)
+
+    def room(self, queue: str) -> int:
+        """Return how many jobs to claim from ``queue``."""
+        # Of a queue that nobody declared a job for, any job may come.
+        pools = self._pools.get(queue) or self.loads
+        return min((self.loads[pool].room for pool in pools), default=0)

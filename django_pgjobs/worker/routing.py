@@ -1,0 +1,38 @@
+"""Which pool runs which job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ..definitions.definition import JobDefinition
+from ..definitions.pools import ASYNC, THREADS
+from ..definitions.registry import Registry
+
+
+class Routing:
+    """Chooses a pool for each job: what it declares, or what suits its function.
+
+    Args:
+        registry: of definitions.
+        default: pool of handlers defined with ``def`` that declare none.
+        pools: those that the worker has. What belongs to another one runs in threads.
+    """
+
+    def __init__(self, registry: Registry, default: str, pools: Collection[str]) -> None:
+        self._registry = registry
+        self._default = default
+        self._pools = pools
+
+    def pool_of(self, job_name: str) -> str:
+        """Return the name of the pool of a job. Of an unknown one, threads."""
+        definition = self._registry.find(job_name)
+        return THREADS if definition is None else self._choose(definition)
+
+    def pools_of_queues(self, default_queue: str) -> Iterator[tuple[str, str]]:
+        """Yield each declared queue with each pool that its declared jobs go to."""
+        for definition in self._registry:
+            yield definition.queue or default_queue, self._choose(definition)
+
+    def _choose(self, definition: JobDefinition) -> str:
+        wanted = definition.pool or (ASYNC if definition.is_async else self._default)
+        return wanted if wanted in self._pools else THREADS
