@@ -17,6 +17,8 @@ _TRANSIENT: Final = (
     errors.CheckViolation,  # a partition was attached just now: 23514
     errors.SerializationFailure,
     errors.UndefinedTable,  # a partition was dropped just now, or migrations still run
+    errors.ReadOnlySqlTransaction,  # a standby that has not been promoted yet: 25006
+    errors.InsufficientPrivilege,  # rights are being rearranged: no fault of the outcome
 )
 
 

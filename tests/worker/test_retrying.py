@@ -20,6 +20,8 @@ from django_pgjobs.worker.retrying import LONGEST, describe, is_transient, pause
         errors.CheckViolation("violates partition constraint"),
         errors.QueryCanceled("canceling statement due to statement timeout"),
         psycopg.InterfaceError("the connection is closed"),
+        errors.ReadOnlySqlTransaction("cannot execute DELETE in a read-only transaction"),
+        errors.InsufficientPrivilege("permission denied for table jobs_active"),
     ],
 )
 def test_outages_and_conflicts_pass(error):
