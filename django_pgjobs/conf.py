@@ -65,6 +65,9 @@ class PgJobsSettings:
     listen: bool = True
     #: How long a worker told to stop lets running jobs go on.
     shutdown_timeout: timedelta = timedelta(seconds=30)
+    #: How long a handler may go on after its timeout before its thread is written off or its
+    #: process is killed.
+    timeout_grace: timedelta = timedelta(seconds=10)
     #: Between two runs of the reaper.
     reaper_interval: timedelta = timedelta(seconds=10)
     #: How long finished jobs and attempts are kept; None for ever.

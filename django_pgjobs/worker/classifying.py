@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..definitions.errors import class_path, fingerprint_of, message_of, traceback_of
+from ..definitions.errors import (
+    MAX_TRACEBACK,
+    class_path,
+    fingerprint_of,
+    message_of,
+    storable,
+    traceback_of,
+)
 from ..exceptions import JobTimeout, UndecodablePayload
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
@@ -46,3 +53,26 @@ def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
     """Return the ending of an attempt that is given back, not counted."""
     job_id, fence_token = attempt.key
     return Ending(id=job_id, fence_token=fence_token, outcome=Outcome.RELEASED, delay=delay)
+
+
+def overdue(attempt: Attempt, stack: str) -> Ending:
+    """Return the ending of an attempt whose handler did not end at its timeout.
+
+    Args:
+        attempt: whose thread was written off.
+        stack: where it was then.
+    """
+    job_id, fence_token = attempt.key
+    error = JobTimeout(
+        "The handler went on after its timeout and was written off: it may still run. Look at "
+        "the traceback for what does not let it be interrupted."
+    )
+    return Ending(
+        id=job_id,
+        fence_token=fence_token,
+        outcome=Outcome.TIMEOUT,
+        error_class=class_path(error),
+        error_message=message_of(error),
+        traceback=storable(stack, MAX_TRACEBACK),
+        fingerprint=fingerprint_of(error),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from inspect import isawaitable
 from time import perf_counter
@@ -44,6 +44,8 @@ class Execution:
         registry: of definitions.
         run_time: told how long handlers take.
         watch: of timeouts.
+        grace: how long a handler may go on after its timeout.
+        on_overdue: called with an attempt whose handler has gone on for longer.
         max_result_bytes: limit of a result's JSON text.
         alias: database alias of the tables, where atomic jobs have their transaction.
         worker_id: of the worker.
@@ -55,6 +57,8 @@ class Execution:
         registry: Registry,
         run_time: RunTime,
         watch: DeadlineWatch,
+        grace: timedelta,
+        on_overdue: Callable[[Attempt], None],
         max_result_bytes: int,
         alias: str,
         worker_id: WorkerId,
@@ -62,6 +66,8 @@ class Execution:
         self._registry = registry
         self._run_time = run_time
         self._watch = watch
+        self._grace = grace.total_seconds()
+        self._on_overdue = on_overdue
         self._max_result_bytes = max_result_bytes
         self._alias = alias
         self._worker_id = worker_id
@@ -92,8 +98,16 @@ class Execution:
     def _call(
         self, definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]
     ) -> Success:
-        with Deadline(self._watch, _seconds(definition.timeout)):
+        if definition.timeout is None:
             result = _call(definition, attempt, arguments)
+        else:
+            with Deadline(
+                self._watch,
+                definition.timeout.total_seconds(),
+                grace=self._grace,
+                on_overdue=lambda: self._on_overdue(attempt),
+            ):
+                result = _call(definition, attempt, arguments)
         return Success(*attempt.key, None if result is None else self._encode(attempt, result))
 
     def _call_in_transaction(
@@ -157,10 +171,6 @@ class Execution:
             error_class=f"{UnknownJob.__module__}.{UnknownJob.__qualname__}",
             error_message=storable(reason, MAX_MESSAGE),
         )
-
-
-def _seconds(timeout: timedelta | None) -> float | None:
-    return timeout.total_seconds() if timeout is not None else None
 
 
 def _call(definition: JobDefinition, attempt: Attempt, arguments: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import ctypes
 import heapq
 import itertools
 import threading
+from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -27,11 +28,22 @@ class Deadline:
     Args:
         watch: who watches the clock.
         seconds: until the deadline, or None for no deadline.
+        grace: further seconds until a block that has not ended then is overdue.
+        on_overdue: called once, in the watch's thread, when it is.
     """
 
-    def __init__(self, watch: DeadlineWatch, seconds: float | None) -> None:
+    def __init__(
+        self,
+        watch: DeadlineWatch,
+        seconds: float | None,
+        *,
+        grace: float = 0.0,
+        on_overdue: Callable[[], None] | None = None,
+    ) -> None:
         self._watch = watch
         self._seconds = seconds
+        self._grace = grace
+        self._on_overdue = on_overdue
         self._lock = threading.Lock()
         self._thread_id: int | None = None
         self.has_passed = False
@@ -57,11 +69,17 @@ class Deadline:
                 _set_async_exception(threading.get_ident(), None)
 
     def pass_(self) -> None:
-        """Raise in the block's thread, if the block has not ended."""
+        """Raise in the block's thread, if the block has not ended; the second time, give it up."""
         with self._lock:
-            if self._thread_id is not None:
-                self.has_passed = True
+            if self._thread_id is None:
+                return
+            is_overdue, self.has_passed = self.has_passed, True
+            if not is_overdue:
                 _set_async_exception(self._thread_id, JobTimeout)
+        if is_overdue and self._on_overdue is not None:
+            self._on_overdue()
+        elif self._on_overdue is not None:
+            self._watch.add(monotonic() + self._grace, self)
 
 
 class DeadlineWatch:

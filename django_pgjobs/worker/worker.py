@@ -37,7 +37,7 @@ from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand
 from .capacity import Capacity
 from .claiming import Claimer
-from .classifying import released
+from .classifying import overdue, released
 from .execution import Execution
 from .finishing import Finisher
 from .idleness import Idleness
@@ -64,6 +64,7 @@ class StopReason(Enum):
 
     DRAINED = 0
     ISOLATED = 1
+    STUCK = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +149,14 @@ class Worker:
             registry=registry,
             run_time=self._capacity.loads[THREADS].run_time,
             watch=self._watch,
+            grace=settings.timeout_grace,
+            on_overdue=self._write_off,
             max_result_bytes=settings.max_payload_bytes,
             alias=settings.database,
             worker_id=self.worker_id,
         )
-        self._pools: dict[str, Pool] = {THREADS: ThreadPool(options.concurrency, self._work)}
+        self._threads = ThreadPool(options.concurrency, self._work)
+        self._pools: dict[str, Pool] = {THREADS: self._threads}
         self._claiming = threading.Thread(
             target=self._claim_until_stopped, name="pgjobs-claimer", daemon=True
         )
@@ -212,6 +216,20 @@ class Worker:
     def _give_back(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._finisher.submit(attempt, released(attempt))
+
+    def _write_off(self, attempt: Attempt) -> None:
+        stack = self._threads.write_off(attempt)
+        if stack is None:
+            return
+        logger.error(
+            "handler written off, it went on after its timeout: id=%s name=%s stuck=%s",
+            attempt.job.id,
+            attempt.job.job_name,
+            self._threads.stuck,
+        )
+        self._finisher.submit(attempt, overdue(attempt, stack))
+        if self._threads.stuck > self._threads.size // 2:
+            self._stops.put(StopReason.STUCK)
 
     def _work(self, attempt: Attempt) -> None:
         if self._stopping.is_set():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
@@ -79,6 +80,15 @@ async def gated_async(context: JobContext, gate: str) -> None:
     """Run until the file ``gate`` exists, from a coroutine."""
     note(context, "start")
     wait_for_gate(gate)
+    note(context, "end")
+
+
+@job(max_attempts=1, timeout=timedelta(seconds=0.2))
+def stuck(context: JobContext, pipe: str) -> None:
+    """Hang where no exception can be raised: in the kernel, until somebody opens the pipe."""
+    note(context, "start")
+    with open(pipe, "rb"):
+        pass
     note(context, "end")
 
 

@@ -35,6 +35,8 @@ def run():
             registry=registry,
             run_time=RunTime(),
             watch=watch,
+            grace=timedelta(seconds=10),
+            on_overdue=lambda attempt: None,
             max_result_bytes=1000,
             alias="default",
             worker_id="worker-a",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import Group
 
@@ -36,6 +38,8 @@ def run(connection):
             registry=registry,
             run_time=RunTime(),
             watch=watch,
+            grace=timedelta(seconds=10),
+            on_overdue=lambda attempt: None,
             max_result_bytes=1000,
             alias="default",
             worker_id="worker-a",

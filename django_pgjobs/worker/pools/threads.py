@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -16,6 +19,9 @@ class ThreadPool:
     The threads are daemons: a handler that never returns cannot keep the process alive
     once the worker has given its job back.
 
+    A thread cannot be killed. One whose handler does not end is written off: another takes its
+    place, and it ends itself when its handler does.
+
     Args:
         size: number of threads.
         work: called with each attempt, in a thread of the pool. Must not raise.
@@ -26,20 +32,24 @@ class ThreadPool:
         self._work = work
         self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
         self._running: dict[int, Attempt] = {}
-        self._threads = [
-            threading.Thread(target=self._run, name=f"pgjobs-handler-{number}", daemon=True)
-            for number in range(1, size + 1)
-        ]
+        self._written_off: set[int] = set()
+        self._leaving = threading.Lock()
+        self._numbers = itertools.count(1)
 
     @property
     def is_busy(self) -> bool:
         """True while a thread runs a handler."""
         return bool(self._running)
 
+    @property
+    def stuck(self) -> int:
+        """Threads that were written off and have not ended."""
+        return len(self._written_off)
+
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        for _ in range(self.size):
+            self._add_thread()
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Run attempts, in this order, as threads become free."""
@@ -59,10 +69,29 @@ class ThreadPool:
     def interrupt(self, attempt: Attempt) -> None:
         """Do nothing: a thread cannot be stopped; its handler looks at its context."""
 
+    def write_off(self, attempt: Attempt) -> str | None:
+        """Give up the thread that runs ``attempt`` and start another in its place.
+
+        Returns:
+            Where that thread is just now, as a traceback; None if it does not run it any more.
+        """
+        with self._leaving:
+            places = [place for place, running in self._running.items() if running is attempt]
+            if not places:
+                return None
+            self._written_off.update(places)
+        self._add_thread()
+        frame = sys._current_frames().get(places[0])
+        return "".join(traceback.format_stack(frame)) if frame is not None else ""
+
     def stop(self) -> None:
         """Let each thread end when it is free. Does not wait."""
-        for _ in self._threads:
+        for _ in range(self.size):
             self._waiting.put(None)
+
+    def _add_thread(self) -> None:
+        name = f"pgjobs-handler-{next(self._numbers)}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         place = threading.get_ident()
@@ -72,4 +101,8 @@ class ThreadPool:
                 return
             self._running[place] = attempt
             self._work(attempt)
-            del self._running[place]
+            with self._leaving:
+                del self._running[place]
+                if place in self._written_off:
+                    self._written_off.discard(place)
+                    return
