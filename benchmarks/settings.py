@@ -19,3 +19,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["django_pgjobs", "benchmarks"]
 
 PGJOBS = env.json("BENCHMARK_PGJOBS", default={})
+
+# As the other queues are compared: a line for each job costs as much as the job.
+LOGGING = {"version": 1, "loggers": {"django_pgjobs": {"level": "WARNING"}}}

@@ -79,12 +79,27 @@ def test_without_a_logging_configuration_lines_go_to_the_terminal(monkeypatch):
     monkeypatch.setattr(logger, "handlers", [])
     monkeypatch.setattr(logger, "propagate", False)
     level = logger.level
+    logger.setLevel(logging.NOTSET)
     try:
         log_to_stderr()
         log_to_stderr()
 
         assert len(logger.handlers) == 1
         assert logger.isEnabledFor(logging.INFO)
+    finally:
+        logger.setLevel(level)
+
+
+def test_a_level_that_the_project_has_set_is_kept(monkeypatch):
+    logger = logging.getLogger("django_pgjobs")
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "propagate", False)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        log_to_stderr()
+
+        assert logger.level == logging.ERROR
     finally:
         logger.setLevel(level)
 
