@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .definitions.context import JobContext
+from .definitions.retries import Backoff
 from .outcomes import Cancel, Retry, Snooze
 from .producer.enqueueing import EnqueuedJob
 from .producer.jobs import Job, enqueue, enqueue_many, job
 
 __all__ = [
+    "Backoff",
     "Cancel",
     "EnqueuedJob",
     "Job",

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..conf import MAX_ATTEMPTS, QUEUE_NAME
 from ..exceptions import InvalidHandler, InvalidPayload
 from .pools import ASYNC, POOLS
+from .retries import BackoffPolicy, Exceptions, exceptions_of, retry_problems
 
 #: Longest name of a job, in bytes of UTF-8.
 MAX_NAME_BYTES: Final = 255
@@ -38,6 +39,12 @@ class JobDefinition:
         max_attempts: executions before the job is dead; None for
             ``PGJOBS["DEFAULT_MAX_ATTEMPTS"]``.
         timeout: longest run of one attempt, or None.
+        retry_on: classes of exceptions after which the job runs again, whatever the defaults in
+            ``definitions.retries`` say of them.
+        discard_on: those after which it is dead at once, because it could not succeed.
+        backoff: how long a job that failed waits: a :class:`Backoff`, which doubles; a timedelta,
+            always the same; a function of the number of the attempt and the exception; or None
+            for ``PGJOBS["BACKOFF_BASE"]`` and ``PGJOBS["BACKOFF_CAP"]``.
         payload_version: stored with each job; a handler can tell old arguments by it.
         atomic: the handler runs in a transaction on ``PGJOBS["DATABASE"]`` in which its success is
             recorded too: exactly once for what it does in that database.
@@ -58,6 +65,9 @@ class JobDefinition:
     priority: int = 0
     max_attempts: int | None = None
     timeout: timedelta | None = None
+    retry_on: Exceptions = ()
+    discard_on: Exceptions = ()
+    backoff: BackoffPolicy | None = None
     payload_version: int = 1
     atomic: bool = False
     schema: type[Any] | None = None
@@ -74,6 +84,8 @@ class JobDefinition:
             parameters = list(signature.parameters.values())[1:]
             signature = signature.replace(parameters=parameters)
         _check_signature(self.name, signature)
+        object.__setattr__(self, "retry_on", exceptions_of(self.retry_on))
+        object.__setattr__(self, "discard_on", exceptions_of(self.discard_on))
         _check_options(self)
         object.__setattr__(self, "signature", signature)
         object.__setattr__(self, "context_parameter", context_parameter)
@@ -210,6 +222,7 @@ def _problems(definition: JobDefinition) -> list[str]:
     timeout = definition.timeout
     if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
         problems.append(f"timeout must be a timedelta above zero, not {timeout!r}.")
+    problems += retry_problems(definition.retry_on, definition.discard_on, definition.backoff)
     version = definition.payload_version
     if type(version) is not int or version not in range(1, 32_768):
         problems.append(f"payload_version must be 1 to 32767, not {version!r}.")

@@ -13,6 +13,7 @@ from asgiref.sync import markcoroutinefunction, sync_to_async
 
 from ..definitions.definition import JobDefinition
 from ..definitions.registry import registry
+from ..definitions.retries import BackoffPolicy
 from ..exceptions import InvalidHandler, InvalidPayload
 from ..store.enqueue import NewJob
 from .enqueueing import EnqueuedJob, enqueue_all, enqueue_one, new_job
@@ -105,6 +106,9 @@ def job(
     priority: int = 0,
     max_attempts: int | None = None,
     timeout: timedelta | None = None,
+    retry_on: type[Exception] | Iterable[type[Exception]] = (),
+    discard_on: type[Exception] | Iterable[type[Exception]] = (),
+    backoff: BackoffPolicy | None = None,
     payload_version: int = 1,
     atomic: bool = False,
     schema: type[Any] | None = None,
@@ -118,8 +122,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
-            unless given), queue, priority, max_attempts, timeout, payload_version, atomic, schema,
-            pool.
+            unless given), queue, priority, max_attempts, timeout, retry_on, discard_on, backoff,
+            payload_version, atomic, schema, pool.
 
     Raises:
         InvalidHandler: the function cannot be a handler, or an option makes no sense.

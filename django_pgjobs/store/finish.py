@@ -24,8 +24,10 @@ class Ending:
     """An attempt that did not succeed.
 
     Attributes:
-        delay: until the next attempt; None for the backoff.
         is_retryable: False makes a failed job dead at once.
+        delay: until the next attempt; None for the backoff.
+        backoff_base: of this job's backoff; None for the worker's.
+        backoff_cap: of this job's backoff; None for the worker's.
     """
 
     id: JobId
@@ -33,6 +35,8 @@ class Ending:
     outcome: Outcome
     is_retryable: bool = True
     delay: timedelta | None = None
+    backoff_base: timedelta | None = None
+    backoff_cap: timedelta | None = None
     error_class: str | None = None
     error_message: str | None = None
     traceback: str | None = None
@@ -92,23 +96,37 @@ def end_attempts(
     backoff_cap: timedelta,
     now: datetime | None = None,
 ) -> list[EndedJob]:
-    """Record attempts that did not succeed. See sql/finish/end_attempts.sql."""
+    """Record attempts that did not succeed. See sql/finish/end_attempts.sql.
+
+    Args:
+        connection: to the tables.
+        endings: of the attempts.
+        worker_id: their owner.
+        backoff_base: where the ending has none.
+        backoff_cap: where the ending has none.
+        now: null for the server's clock.
+    """
     params = {
         "ids": [ending.id for ending in endings],
         "fence_tokens": [ending.fence_token for ending in endings],
         "outcomes": [ending.outcome.value for ending in endings],
         "is_retryable": [ending.is_retryable for ending in endings],
         "delays": [ending.delay for ending in endings],
+        "backoff_bases": [_or(ending.backoff_base, backoff_base) for ending in endings],
+        "backoff_caps": [_or(ending.backoff_cap, backoff_cap) for ending in endings],
         "error_classes": [ending.error_class for ending in endings],
         "error_messages": [ending.error_message for ending in endings],
         "tracebacks": [ending.traceback for ending in endings],
         "fingerprints": [ending.fingerprint for ending in endings],
         "worker_id": worker_id,
-        "backoff_base": backoff_base,
-        "backoff_cap": backoff_cap,
         "now": now,
     }
     return fetch_rows(connection, "finish/end_attempts", params, EndedJob)
+
+
+def _or(value: timedelta | None, default: timedelta) -> timedelta:
+    # A base of zero is false, and means what it says.
+    return default if value is None else value
 
 
 def resolve_attempts(

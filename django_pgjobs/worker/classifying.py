@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+from ..definitions.definition import JobDefinition
 from ..definitions.errors import (
     MAX_TRACEBACK,
     class_path,
@@ -12,14 +14,15 @@ from ..definitions.errors import (
     storable,
     traceback_of,
 )
-from ..exceptions import JobTimeout, UndecodablePayload
+from ..definitions.retries import Backoff, chosen_delay, may_succeed
+from ..exceptions import JobTimeout
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
 from ..store.finish import Ending
 from .attempts import Attempt
 
 
-def classify(attempt: Attempt, error: Exception) -> Ending:
+def classify(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:
     """Return how an attempt ends whose handler raised ``error``."""
     job_id, fence_token = attempt.key
     match error:
@@ -35,18 +38,28 @@ def classify(attempt: Attempt, error: Exception) -> Ending:
                 error_class=class_path(error),
                 error_message=message_of(error),
             )
+    backoff = definition.backoff if isinstance(definition.backoff, Backoff) else None
     return Ending(
         id=job_id,
         fence_token=fence_token,
         outcome=Outcome.TIMEOUT if isinstance(error, JobTimeout) else Outcome.FAILED,
-        # What cannot be decoded now never will be.
-        is_retryable=not isinstance(error, UndecodablePayload),
-        delay=error.delay if isinstance(error, Retry) else None,
+        is_retryable=may_succeed(
+            error, retry_on=definition.retry_on, discard_on=definition.discard_on
+        ),
+        delay=_delay(definition, attempt, error),
+        backoff_base=backoff.base if backoff else None,
+        backoff_cap=backoff.cap if backoff else None,
         error_class=class_path(error),
         error_message=message_of(error),
         traceback=traceback_of(error),
         fingerprint=fingerprint_of(error),
     )
+
+
+def _delay(definition: JobDefinition, attempt: Attempt, error: BaseException) -> timedelta | None:
+    if isinstance(error, Retry) and error.delay is not None:
+        return error.delay
+    return chosen_delay(definition.backoff, attempt.job.attempt, error)
 
 
 def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
@@ -55,24 +68,16 @@ def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
     return Ending(id=job_id, fence_token=fence_token, outcome=Outcome.RELEASED, delay=delay)
 
 
-def overdue(attempt: Attempt, stack: str) -> Ending:
+def overdue(definition: JobDefinition, attempt: Attempt, stack: str) -> Ending:
     """Return the ending of an attempt whose handler did not end at its timeout.
 
     Args:
+        definition: of the job.
         attempt: whose thread was written off.
         stack: where it was then.
     """
-    job_id, fence_token = attempt.key
     error = JobTimeout(
         "The handler went on after its timeout and was written off: it may still run. Look at "
         "the traceback for what does not let it be interrupted."
     )
-    return Ending(
-        id=job_id,
-        fence_token=fence_token,
-        outcome=Outcome.TIMEOUT,
-        error_class=class_path(error),
-        error_message=message_of(error),
-        traceback=storable(stack, MAX_TRACEBACK),
-        fingerprint=fingerprint_of(error),
-    )
+    return replace(classify(definition, attempt, error), traceback=storable(stack, MAX_TRACEBACK))

@@ -58,7 +58,7 @@ class Execution:
         run_time: RunTime,
         watch: DeadlineWatch,
         grace: timedelta,
-        on_overdue: Callable[[Attempt], None],
+        on_overdue: Callable[[JobDefinition, Attempt], None],
         max_result_bytes: int,
         alias: str,
         worker_id: WorkerId,
@@ -87,7 +87,9 @@ class Execution:
         act = self._call_in_transaction if definition.atomic else self._call
         try:
             outcome: Success | Ending | Recorded = act(definition, attempt, arguments)
-        except Exception as error:
+        except BaseException as error:
+            # Also SystemExit and CancelledError: a thread of a pool is no place for them to end,
+            # and their job would be renewed for ever.
             outcome = self._ended(definition, attempt, error, began)
         else:
             self._tell_success(definition, attempt, began)
@@ -105,7 +107,7 @@ class Execution:
                 self._watch,
                 definition.timeout.total_seconds(),
                 grace=self._grace,
-                on_overdue=lambda: self._on_overdue(attempt),
+                on_overdue=lambda: self._on_overdue(definition, attempt),
             ):
                 result = _call(definition, attempt, arguments)
         return Success(*attempt.key, None if result is None else self._encode(attempt, result))
@@ -148,11 +150,11 @@ class Execution:
         return text
 
     def _ended(
-        self, definition: JobDefinition, attempt: Attempt, error: Exception, began: float
+        self, definition: JobDefinition, attempt: Attempt, error: BaseException, began: float
     ) -> Ending:
         duration = perf_counter() - began
         self._run_time.note(duration)
-        ending = classify(attempt, error)
+        ending = classify(definition, attempt, error)
         signals.job_finished.send_robust(
             definition,
             context=attempt.context,

@@ -29,6 +29,7 @@ import psycopg
 
 from ..conf import PgJobsSettings
 from ..definitions.context import JobContext
+from ..definitions.definition import JobDefinition
 from ..definitions.pools import THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
@@ -217,7 +218,7 @@ class Worker:
         for attempt in attempts:
             self._finisher.submit(attempt, released(attempt))
 
-    def _write_off(self, attempt: Attempt) -> None:
+    def _write_off(self, definition: JobDefinition, attempt: Attempt) -> None:
         stack = self._threads.write_off(attempt)
         if stack is None:
             return
@@ -227,7 +228,7 @@ class Worker:
             attempt.job.job_name,
             self._threads.stuck,
         )
-        self._finisher.submit(attempt, overdue(attempt, stack))
+        self._finisher.submit(attempt, overdue(definition, attempt, stack))
         if self._threads.stuck > self._threads.size // 2:
             self._stops.put(StopReason.STUCK)
 

@@ -245,6 +245,36 @@ class TestEndAttempts:
         job.refresh_from_db()
         assert job.scheduled_at <= factories.server_now() + timedelta(days=60)
 
+    def test_the_backoff_of_a_job_wins_over_the_workers(self):
+        now = factories.server_now()
+        job = factories.running_job()
+        ending = Ending(
+            id=job.id,
+            fence_token=job.fence_token,
+            outcome=Outcome.FAILED,
+            backoff_base=timedelta(0),
+            backoff_cap=DAY,
+        )
+
+        end_attempts(
+            connection, [ending], worker_id=WORKER, backoff_base=DAY, backoff_cap=DAY, now=now
+        )
+
+        job.refresh_from_db()
+        assert job.scheduled_at == now
+
+    @pytest.mark.parametrize("attempt", [1_000, 9_999])
+    @pytest.mark.parametrize("cap", [timedelta(days=36_525), timedelta(microseconds=1)])
+    def test_the_delay_is_bounded_for_any_attempt(self, attempt, cap):
+        job = factories.running_job(attempt=1, claims=1, max_attempts=10_000)
+        ActiveJob.objects.filter(pk=job.pk).update(attempt=attempt, claims=attempt)
+        now = factories.server_now()
+
+        end(connection, job, now=now, backoff_base=cap, backoff_cap=cap)
+
+        job.refresh_from_db()
+        assert now <= job.scheduled_at <= now + cap
+
     def test_a_given_delay_wins(self):
         job = factories.running_job()
         now = factories.server_now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ import pytest
 from django.db import connections, transaction
 from django.utils import timezone, translation
 
-from django_pgjobs import Cancel, JobContext, Retry, Snooze, signals
+from django_pgjobs import Backoff, Cancel, JobContext, Retry, Snooze, signals
 from django_pgjobs.definitions.definition import JobDefinition
 from django_pgjobs.definitions.pools import THREADS
 from django_pgjobs.definitions.registry import Registry
@@ -36,7 +37,7 @@ def run():
             run_time=RunTime(),
             watch=watch,
             grace=timedelta(seconds=10),
-            on_overdue=lambda attempt: None,
+            on_overdue=lambda definition, attempt: None,
             max_result_bytes=1000,
             alias="default",
             worker_id="worker-a",
@@ -140,6 +141,37 @@ def test_a_handler_may_choose_its_delay(run):
 
     assert (ending.outcome, ending.delay) == (Outcome.FAILED, timedelta(minutes=1))
     assert ending.error_message == "later"
+
+
+def test_a_job_decides_which_errors_are_final(run):
+    ending = run(raises(TimeoutError("no")), discard_on=OSError)
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, False)
+
+
+def test_a_job_decides_how_long_it_waits(run):
+    minute = timedelta(minutes=1)
+
+    doubling = run(raises(ValueError()), backoff=Backoff(base=minute, cap=2 * minute))
+    fixed = run(raises(ValueError()), backoff=minute)
+    own = run(raises(ValueError(3)), backoff=lambda attempt, error: attempt * 3 * minute)
+    asked = run(raises(Retry(delay=timedelta(0))), backoff=minute)
+
+    assert (doubling.delay, doubling.backoff_base, doubling.backoff_cap) == (
+        None,
+        minute,
+        2 * minute,
+    )
+    assert (fixed.delay, own.delay, asked.delay) == (minute, 3 * minute, timedelta(0))
+    assert run(raises(Retry()), backoff=minute).delay == minute
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), GeneratorExit()])
+def test_a_handler_that_wants_to_end_its_thread_only_fails(run, error):
+    ending = run(raises(error))
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, True)
+    assert ending.error_class.endswith(type(error).__name__)
 
 
 def test_a_handler_may_snooze(run):

@@ -5,13 +5,13 @@
 -- outcomes        text[]      failed, timeout, snoozed, released or cancelled
 -- is_retryable    boolean[]   false: a failed job is dead at once
 -- delays          interval[]  null: the backoff
+-- backoff_bases   interval[]  ceiling of the delay after the first failure
+-- backoff_caps    interval[]  highest ceiling
 -- error_classes   text[]
 -- error_messages  text[]
 -- tracebacks      text[]
 -- fingerprints    text[]
 -- worker_id       text
--- backoff_base    interval    ceiling of the delay after the first failure
--- backoff_cap     interval    highest ceiling
 -- now             timestamptz null for the server's clock; only tests pass a value
 --
 --     cancel was requested, or outcome is cancelled      -> cancelled  (history)
@@ -37,6 +37,8 @@ WITH given AS MATERIALIZED (
         unordered.outcome,
         unordered.is_retryable,
         unordered.delay,
+        unordered.backoff_base,
+        unordered.backoff_cap,
         unordered.error_class,
         unordered.error_message,
         unordered.traceback,
@@ -47,6 +49,8 @@ WITH given AS MATERIALIZED (
         %(outcomes)s::text[],
         %(is_retryable)s::boolean[],
         %(delays)s::interval[],
+        %(backoff_bases)s::interval[],
+        %(backoff_caps)s::interval[],
         %(error_classes)s::text[],
         %(error_messages)s::text[],
         %(tracebacks)s::text[],
@@ -57,6 +61,8 @@ WITH given AS MATERIALIZED (
         outcome,
         is_retryable,
         delay,
+        backoff_base,
+        backoff_cap,
         error_class,
         error_message,
         traceback,
@@ -77,6 +83,8 @@ owned AS MATERIALIZED (
         job.queue_name,
         given.outcome,
         given.delay,
+        given.backoff_base,
+        given.backoff_cap,
         given.error_class,
         given.error_message,
         given.traceback,
@@ -155,8 +163,8 @@ waiting AS (
             owned.delay,
             random() * make_interval(
                 secs => least(
-                    extract(epoch FROM %(backoff_cap)s::interval),
-                    extract(epoch FROM %(backoff_base)s::interval) * power(2, least(jobs_active.attempt, 30) - 1)
+                    extract(epoch FROM owned.backoff_cap),
+                    extract(epoch FROM owned.backoff_base) * power(2, least(jobs_active.attempt, 30) - 1)
                 )
             )
         ),
