@@ -1,35 +1,24 @@
-"""The tables, as people read them.
-
-The protocol's tables are written by the statements in ``sql/`` only, and guarded by the
-named constraints of the migrations; nothing here overrides ``save``.
-``tests/schema/test_mirror.py`` compares each field with the catalogue.
-"""
+"""Jobs and their attempts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
-from .conf import get_settings
-from .fields import ComputedField, JobStatusField, TextListField
-from .states import WAITING, JobStatus, Outcome
+from ..fields import ComputedField, JobStatusField
+from ..states import WAITING, JobStatus, Outcome
+from .manager import AliasManager
 
 #: The expression of ``claim_order``, as the migration has it.
 CLAIM_ORDER = (
     "(extract(epoch FROM scheduled_at - '2020-01-01 00:00:00+00'::timestamptz) * 1000)::bigint "
     "- priority * priority_worth"
 )
-
-
-class AliasManager(models.Manager[Any]):
-    """Reads from the database named by ``PGJOBS["DATABASE"]``, never from a replica."""
-
-    def get_queryset(self) -> models.QuerySet[Any]:
-        queryset = super().get_queryset()
-        return queryset if self._db else queryset.using(get_settings().database)
 
 
 class JobQuerySet(models.QuerySet[Any]):
@@ -58,6 +47,20 @@ class JobQuerySet(models.QuerySet[Any]):
     def of_tenant(self, tenant_id: int) -> Self:
         """Return the jobs of one tenant."""
         return self.filter(tenant_id=tenant_id)
+
+    def history_of(self, job_id: int) -> JobHistory | None:
+        """Return a job, unfinished or finished, with every attempt at it; None for no trace.
+
+        The attempts are read last: what the job's row knows of, they hold.
+        """
+        job = _find_job(job_id)
+        attempts = list(JobAttempt.objects.filter(job_id=job_id).order_by("claim"))
+        if job is None and not attempts:
+            return None
+        if job is not None and job.status in _ATTEMPTS_WITHOUT_ROW:
+            ended = {attempt.claim for attempt in attempts}
+            attempts += [] if job.claims in ended else [_last_attempt(job)]
+        return JobHistory(job, attempts)
 
 
 JobManager = AliasManager.from_queryset(JobQuerySet)
@@ -186,115 +189,53 @@ class JobAttempt(models.Model):
     def __str__(self) -> str:
         return f"claim {self.claim} of {self.job_name} {self.job_id}"
 
+    @property
+    def duration(self) -> timedelta | None:
+        """How long it took, from its claim to the record of its end; None while it runs."""
+        finished_at: datetime | None = self.finished_at
+        return None if finished_at is None else finished_at - self.started_at
 
-class QueueConfig(models.Model):
-    """What operators have set for a queue. A queue needs no row to exist."""
 
-    queue_name = models.TextField(_("queue"), primary_key=True)
-    paused = models.BooleanField(_("paused"), default=False)
-    paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
-    paused_by = models.TextField(_("paused by"), default="", blank=True)
-    priority_aging = models.DurationField(
-        _("priority aging"),
-        null=True,
-        blank=True,
-        help_text=_(
-            "How long a job has to wait to count as much as a new one of the next higher "
-            "priority; empty for strict order. Applies to jobs enqueued from now on."
-        ),
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """Everything there is about one job.
+
+    Attributes:
+        job: an ActiveJob or a CompletedJob; None when its retention is over.
+        attempts: every attempt, oldest first. The one that runs, and the one that succeeded,
+            have no row of their own: they are made of the job's.
+    """
+
+    job: Any
+    attempts: list[JobAttempt]
+
+
+#: Statuses whose last attempt is the job's own row.
+_ATTEMPTS_WITHOUT_ROW = frozenset({JobStatus.RUNNING, JobStatus.COMPLETED})
+
+
+def _find_job(job_id: int) -> Any:
+    # Twice, because it may move from one table to the other between two looks.
+    for model in (ActiveJob, CompletedJob, ActiveJob):
+        job = model.objects.filter(pk=job_id).first()
+        if job is not None:
+            return job
+    return None
+
+
+def _last_attempt(job: Any) -> JobAttempt:
+    finished_at: Any = job.completed_at if job.status == JobStatus.COMPLETED else None
+    return JobAttempt(
+        fence_token=job.fence_token,
+        job_id=job.id,
+        tenant_id=job.tenant_id,
+        claim=job.claims,
+        generation=job.generation,
+        attempt=job.attempt,
+        job_name=job.job_name,
+        queue_name=job.queue_name,
+        worker_id=job.locked_by,
+        started_at=job.locked_at,
+        finished_at=finished_at,
+        outcome=job.status,
     )
-
-    objects = AliasManager()
-
-    class Meta:
-        db_table = "queue_config"
-        verbose_name = _("queue")
-        verbose_name_plural = _("queues")
-        permissions = (("pause_queue", _("Can pause and resume queues")),)
-
-    def __str__(self) -> str:
-        return self.queue_name
-
-
-class TenantConfig(models.Model):
-    """What operators have set for a tenant. A tenant needs no row to be served."""
-
-    tenant_id = models.BigIntegerField(_("tenant"), primary_key=True)
-    max_concurrent_jobs = models.IntegerField(
-        _("max concurrent jobs"), null=True, blank=True, help_text=_("Empty for no cap.")
-    )
-    max_enqueue_per_minute = models.IntegerField(
-        _("max enqueue per minute"), null=True, blank=True, help_text=_("Empty for no limit.")
-    )
-    quota_weight = models.IntegerField(
-        _("quota weight"), default=10, help_text=_("Share of the workers, 1 to 1000.")
-    )
-    priority_boost = models.SmallIntegerField(
-        _("priority boost"),
-        default=0,
-        help_text=_("Each step doubles the share, or halves it; -10 to 10."),
-    )
-
-    objects = AliasManager()
-
-    class Meta:
-        db_table = "tenant_config"
-        verbose_name = _("tenant")
-        verbose_name_plural = _("tenants")
-
-    def __str__(self) -> str:
-        return str(self.tenant_id)
-
-
-class CronSchedule(models.Model):
-    """A recurring definition: enqueues its job at each slot of a cron expression."""
-
-    id = models.BigAutoField(_("id"), primary_key=True)
-    name = models.TextField(_("name"), unique=True)
-    job_name = models.TextField(_("job"))
-    cron_expression = models.TextField(_("cron expression"))
-    timezone = models.TextField(_("time zone"), default="UTC")
-    tenant_id = models.BigIntegerField(_("tenant"), default=0, help_text=_("0 for none."))
-    queue_name = models.TextField(
-        _("queue"), default="", blank=True, help_text=_("Empty for the job's own.")
-    )
-    payload = models.JSONField(_("payload"), default=dict, blank=True)
-    enabled = models.BooleanField(_("enabled"), default=True)
-    last_run_at = models.DateTimeField(_("last run at"), null=True, blank=True, editable=False)
-    next_run_at = models.DateTimeField(_("next run at"), null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(_("created at"), auto_now_add=True)
-
-    objects = AliasManager()
-
-    class Meta:
-        db_table = "cron_schedules"
-        verbose_name = _("schedule")
-        verbose_name_plural = _("schedules")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class JobWorker(models.Model):
-    """The presence of a worker process."""
-
-    worker_id = models.TextField(_("worker"), primary_key=True)
-    hostname = models.TextField(_("host name"))
-    pid = models.IntegerField(_("process id"))
-    queues = TextListField(_("queues"))
-    concurrency = models.IntegerField(_("concurrency"))
-    running = models.IntegerField(_("running"), default=0)
-    started_at = models.DateTimeField(_("started at"))
-    heartbeat_at = models.DateTimeField(_("heartbeat at"))
-    channel = models.TextField(_("channel"), null=True)
-    idle_since = models.DateTimeField(_("idle since"), null=True)
-
-    objects = AliasManager()
-
-    class Meta:
-        db_table = "job_workers"
-        verbose_name = _("worker")
-        verbose_name_plural = _("workers")
-
-    def __str__(self) -> str:
-        return self.worker_id
