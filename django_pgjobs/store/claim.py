@@ -208,9 +208,10 @@ def _urgency(job: ClaimedJob) -> tuple[int, int]:
     return (job.claim_order, job.id)
 
 
-def mark_idle(connection: Executor, *, worker_id: WorkerId) -> None:
-    """Let producers wake a worker. See sql/claim/mark_idle.sql."""
-    execute(connection, "claim/mark_idle", {"worker_id": worker_id})
+def mark_idle(connection: Executor, *, worker_id: WorkerId, queues: Sequence[str]) -> bool:
+    """Let producers wake a worker; say whether they can. See sql/claim/mark_idle.sql."""
+    params = {"worker_id": worker_id, "queues": list(queues)}
+    return bool(fetch_values(connection, "claim/mark_idle", params))
 
 
 def mark_busy(connection: Executor, *, worker_id: WorkerId) -> None:

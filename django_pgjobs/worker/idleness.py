@@ -1,12 +1,16 @@
-"""How an idle worker waits.
+"""How an idle worker waits, and when producers are told.
 
 ::
 
-    looks every 10, 20, 40 … ms ──> says that it is idle ──> goes on looking ──> sleeps
+    looks every 10 ms ──> says that it is idle ──> looks on every 10 ms ──> sleeps until woken
 
 A producer that has just seen nobody idle believes it for a moment and does not notify. So
 that its job is not missed, a worker looks on for longer than that moment after it has said
-that it is idle; only then it sleeps up to the poll interval, or until it is woken.
+that it is idle; only then it sleeps up to the poll interval.
+
+A worker that has said so may be woken for each job, which costs the producer a little. It takes
+that back when it cannot take another job, or has work all the time; not when a job comes now
+and then, for then a word to the producers before and after each would cost more.
 """
 
 from __future__ import annotations
@@ -15,35 +19,43 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final
 
-#: First wait, in seconds; doubled each time.
-SHORTEST_WAIT: Final = 0.01
-
-#: Longest wait before the worker may sleep, in seconds.
-_LONGEST_LOOK: Final = 0.08
+#: Between two looks, in seconds, until the worker may sleep; doubled each time where it cannot be
+#: woken.
+LOOK_EVERY: Final = 0.01
 
 #: A worker says that it is idle when it has found nothing for so many seconds.
-IDLE_AFTER: Final = 0.3
+IDLE_AFTER: Final = 0.03
 
 #: It looks on for so many seconds after that; longer than a producer believes that nobody
 #: is idle, with room for a slow machine (producer/waking.py).
-LOOK_ON_FOR: Final = 1.0
+LOOK_ON_FOR: Final = 0.75
+
+#: A worker takes it back when it has had work for so many seconds, without a pause as long as
+#: the one after which it would say that it is idle.
+BUSY_AFTER: Final = 0.3
+
+#: Seconds after which a worker that has no room for a job takes it back.
+FULL_AFTER: Final = 0.005
 
 #: Between two stagings of a busy worker, in seconds.
 STAGE_EVERY: Final = 0.1
 
 
 class Idleness:
-    """How long an idle worker waits, and when the next chores are due.
+    """How long an idle worker waits, what it tells producers, and when the next chores are due.
 
     Args:
         poll_interval: longest sleep.
+        listens: False for a worker that nobody can wake: it has nothing to say, and looks less and
+            less often.
     """
 
-    def __init__(self, poll_interval: timedelta) -> None:
+    def __init__(self, poll_interval: timedelta, *, listens: bool = True) -> None:
         self._longest = poll_interval.total_seconds()
-        self._wait = SHORTEST_WAIT
+        self._listens = listens
+        self._wait = LOOK_EVERY
         self._due_at: float | None = None
-        self._began_at: float | None = None
+        self._worked_at = self._busy_since = monotonic()
         self._said_at: float | None = None
         self.stage_at = 0.0
         self.discover_at = 0.0
@@ -55,18 +67,28 @@ class Idleness:
 
     def note_work(self) -> None:
         """There is work."""
-        self._wait = SHORTEST_WAIT
-        self._began_at = self._said_at = None
+        now = monotonic()
+        if now - self._worked_at >= IDLE_AFTER:
+            self._busy_since = now
+        self._worked_at = now
+        self._wait = LOOK_EVERY
 
     def should_say_so(self) -> bool:
         """Say whether it is time to tell producers that the worker is idle."""
-        if self._began_at is None:
-            self._began_at = monotonic()
-        return self._said_at is None and monotonic() - self._began_at >= IDLE_AFTER
+        is_unsaid = self._listens and self._said_at is None
+        return is_unsaid and monotonic() - self._worked_at >= IDLE_AFTER
 
     def note_said_so(self) -> None:
         """Producers have just been told."""
         self._said_at = monotonic()
+
+    def should_take_back(self) -> bool:
+        """Say whether it is time to tell producers that the worker is not idle any more."""
+        return self._said_at is not None and self._worked_at - self._busy_since >= BUSY_AFTER
+
+    def note_taken_back(self) -> None:
+        """Producers have just been told, or may not know any more what they were told."""
+        self._said_at = None
 
     def note_staged(self, next_due: timedelta | None) -> None:
         """A staging has just been done; the next waiting job is due in ``next_due``."""
@@ -76,10 +98,12 @@ class Idleness:
 
     def next_wait(self) -> float:
         """Return the seconds to wait, no longer than until a waiting job is due."""
-        may_sleep = self._said_at is not None and monotonic() - self._said_at >= LOOK_ON_FOR
-        longest = self._longest if may_sleep else min(_LONGEST_LOOK, self._longest)
-        wait = min(self._wait, longest)
-        self._wait = min(self._wait * 2, longest) if not may_sleep else self._longest
+        if self._said_at is not None and monotonic() - self._said_at >= LOOK_ON_FOR:
+            wait = self._longest
+        else:
+            wait = min(self._wait, self._longest)
+        if not self._listens:
+            self._wait = min(2 * self._wait, self._longest)
         if self._due_at is not None:
             wait = min(wait, max(0.0, self._due_at - monotonic()))
         return wait

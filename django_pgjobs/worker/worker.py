@@ -41,7 +41,7 @@ from .claiming import Claimer
 from .classifying import overdue, released
 from .execution import Execution
 from .finishing import Finisher
-from .idleness import Idleness
+from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
 from .pools.pool import Pool
@@ -240,7 +240,7 @@ class Worker:
 
     def _claim_until_stopped(self) -> None:
         session = self._session("claim")
-        idle = Idleness(self._settings.poll_interval)
+        idle = Idleness(self._settings.poll_interval, listens=self._settings.listen)
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -248,12 +248,16 @@ class Worker:
                 failures = 0
             except psycopg.Error as error:
                 failures += 1
+                # The list of workers may be gone: an unclean restart of the server empties it.
+                idle.note_taken_back()
                 logger.warning("Claiming failed, will retry: %s", describe(error))
                 self._stopping.wait(pause_before(failures, self._random))
         session.close()
 
     def _claim_once(self, session: Session, idle: Idleness) -> None:
-        if not self._in_hand.wait_for(self._has_room, timeout=1):
+        timeout = FULL_AFTER if idle.has_said_so else 1
+        if not self._in_hand.wait_for(self._has_room, timeout=timeout):
+            self._take_back(session, idle)
             self._stage_if_due(session, idle)
             return
         self._stage_if_due(session, idle)
@@ -262,12 +266,17 @@ class Worker:
         )
         if jobs:
             self._begin(jobs)
-            if idle.has_said_so:
-                mark_busy(session.connection, worker_id=self.worker_id)
             idle.note_work()
+            if idle.should_take_back():
+                self._take_back(session, idle)
         elif not self._stage(session, idle):
             self._discover_if_due(session, idle)
             self._rest(session, idle)
+
+    def _take_back(self, session: Session, idle: Idleness) -> None:
+        if idle.has_said_so:
+            mark_busy(session.connection, worker_id=self.worker_id)
+            idle.note_taken_back()
 
     def _has_room(self) -> bool:
         return any(self._capacity.room(queue) > 0 for queue in self._order.names)
@@ -275,8 +284,11 @@ class Worker:
     def _rest(self, session: Session, idle: Idleness) -> None:
         full = {queue for queue in self._order.names if self._capacity.room(queue) <= 0}
         # A worker that could not take any job is not idle.
-        if self._settings.listen and not full and idle.should_say_so():
-            mark_idle(session.connection, worker_id=self.worker_id)
+        if (
+            not full
+            and idle.should_say_so()
+            and mark_idle(session.connection, worker_id=self.worker_id, queues=self._order.names)
+        ):
             idle.note_said_so()
         self._in_hand.wait_for(
             lambda: any(self._capacity.room(queue) > 0 for queue in full),
@@ -308,7 +320,9 @@ class Worker:
 
     def _discover_if_due(self, session: Session, idle: Idleness) -> None:
         if self._options.queues is None and monotonic() >= idle.discover_at:
-            self._order.add(list_queues(session.connection, limit=_QUEUES_AT_MOST))
+            if self._order.add(list_queues(session.connection, limit=_QUEUES_AT_MOST)):
+                # Producers are to know that it can be woken for these, too.
+                idle.note_taken_back()
             idle.discover_at = monotonic() + DISCOVER_EVERY
 
     def _session(self, purpose: str) -> Session:

@@ -8,7 +8,7 @@ import pytest
 
 from django_pgjobs.producer import waking
 from django_pgjobs.worker import idleness
-from django_pgjobs.worker.idleness import IDLE_AFTER, LOOK_ON_FOR, Idleness
+from django_pgjobs.worker.idleness import IDLE_AFTER, LOOK_EVERY, LOOK_ON_FOR, Idleness
 
 
 @pytest.fixture
@@ -19,19 +19,37 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_worker_looks_less_and_less_often(clock):
+def test_a_worker_looks_often_until_it_may_sleep(clock):
     idle = Idleness(timedelta(seconds=5))
 
     waits = [idle.next_wait() for _ in range(6)]
 
-    assert waits == [0.01, 0.02, 0.04, 0.08, 0.08, 0.08]
+    assert waits == [LOOK_EVERY] * 6
+
+
+def test_one_that_nobody_can_wake_looks_less_and_less_often(clock):
+    idle = Idleness(timedelta(seconds=0.1), listens=False)
+
+    waits = [idle.next_wait() for _ in range(6)]
+
+    assert waits == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
+    idle.note_work()
+    assert idle.next_wait() == 0.01
+
+
+def test_one_that_nobody_can_wake_says_nothing(clock):
+    idle = Idleness(timedelta(seconds=5), listens=False)
+
+    clock[0] += 60
+
+    assert not idle.should_say_so()
 
 
 def test_it_says_that_it_is_idle_once_after_a_while(clock):
     idle = Idleness(timedelta(seconds=5))
     assert not idle.should_say_so()
 
-    clock[0] += IDLE_AFTER + 0.01
+    clock[0] += IDLE_AFTER + 0.001
     assert idle.should_say_so()
     idle.note_said_so()
 
@@ -43,17 +61,17 @@ def test_it_looks_on_for_longer_than_a_producer_believes_that_nobody_is_idle(clo
     idle.note_said_so()
     began = clock[0]
 
-    while idle.next_wait() <= 0.08:
-        clock[0] += 0.08
+    while idle.next_wait() == LOOK_EVERY:
+        clock[0] += LOOK_EVERY
 
-    assert clock[0] - began >= LOOK_ON_FOR - 0.08 > waking.BELIEVED_FOR
+    assert clock[0] - began >= LOOK_ON_FOR - LOOK_EVERY > waking.BELIEVED_FOR
 
 
 def test_then_it_sleeps_up_to_the_poll_interval(clock):
     idle = Idleness(timedelta(seconds=5))
     idle.note_said_so()
+
     clock[0] += LOOK_ON_FOR
-    idle.next_wait()
 
     assert idle.next_wait() == 5.0
 
@@ -62,18 +80,36 @@ def test_it_sleeps_no_longer_than_until_a_job_is_due(clock):
     idle = Idleness(timedelta(seconds=5))
     idle.note_said_so()
     clock[0] += LOOK_ON_FOR
-    idle.next_wait()
     idle.note_staged(timedelta(seconds=2))
     clock[0] += 0.5
 
     assert idle.next_wait() == pytest.approx(1.5)
 
 
-def test_a_worker_that_has_work_begins_anew(clock):
+def test_a_job_now_and_then_changes_nothing(clock):
     idle = Idleness(timedelta(seconds=5))
     idle.note_said_so()
 
-    idle.note_work()
+    for _ in range(20):
+        clock[0] += 0.5
+        idle.note_work()
 
+    assert not idle.should_take_back()
+    assert idle.has_said_so
+
+
+def test_a_worker_that_has_work_all_the_time_takes_it_back(clock):
+    idle = Idleness(timedelta(seconds=5))
+    idle.note_said_so()
+    clock[0] += 10
+
+    idle.note_work()
+    assert not idle.should_take_back()
+    for _ in range(40):
+        clock[0] += 0.01
+        idle.note_work()
+
+    assert idle.should_take_back()
+    idle.note_taken_back()
     assert not idle.has_said_so
-    assert idle.next_wait() == 0.01
+    assert not idle.should_take_back()

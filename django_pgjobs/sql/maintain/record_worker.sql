@@ -32,6 +32,7 @@ VALUES (
     clock_timestamp()
 )
 ON CONFLICT (worker_id) DO UPDATE
-SET running = %(running)s::integer,
+SET queues = %(queues)s::text[],
+    running = %(running)s::integer,
     channel = %(channel)s::text,
     heartbeat_at = clock_timestamp()
