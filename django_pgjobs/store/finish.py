@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..states import JobStatus, Outcome
-from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, fetch_values
+from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,11 @@ def complete_jobs(
     *,
     worker_id: WorkerId,
     now: datetime | None = None,
-) -> list[JobId]:
-    """Record successes; return the ids written. See sql/finish/complete_jobs.sql."""
+) -> dict[JobId, str]:
+    """Record successes; return the new status of each job written.
+
+    See sql/finish/complete_jobs.sql.
+    """
     params = {
         "ids": [success.id for success in successes],
         "fence_tokens": [success.fence_token for success in successes],
@@ -84,7 +87,7 @@ def complete_jobs(
         "worker_id": worker_id,
         "now": now,
     }
-    return fetch_values(connection, "finish/complete_jobs", params)
+    return dict(run(connection, "finish/complete_jobs", params))
 
 
 def end_attempts(

@@ -135,8 +135,9 @@ class Finisher:
         }
         successes = [outcome for _, outcome in batch if isinstance(outcome, Success)]
         if successes:
-            ids = complete_jobs(self._session.connection, successes, worker_id=self._worker_id)
-            written.update(ids)
+            written.update(
+                complete_jobs(self._session.connection, successes, worker_id=self._worker_id)
+            )
         endings = [outcome for _, outcome in batch if isinstance(outcome, Ending)]
         if endings:
             ended = end_attempts(

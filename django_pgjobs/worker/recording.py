@@ -14,6 +14,8 @@ from typing import Final
 from django.db import IntegrityError, connections, transaction
 
 from ..exceptions import LeaseLost
+from ..outcomes import Cancel
+from ..states import JobStatus
 from ..store.execute import FenceToken, JobId, WorkerId
 from ..store.finish import Success, complete_jobs
 
@@ -38,8 +40,10 @@ def record_success(success: Success, *, alias: str, worker_id: WorkerId) -> None
     Raises:
         LeaseLost: the attempt is not this worker's any more. The transaction must be
             rolled back: somebody else runs the job, or has run it.
+        Cancel: somebody has asked to cancel the job. The transaction must be rolled back: a
+            cancelled job has no effect, and may be redriven.
     """
-    written: list[JobId] = []
+    written: dict[JobId, str] = {}
     for tries in range(1, _TRIES + 1):
         try:
             with transaction.atomic(using=alias):
@@ -55,3 +59,5 @@ def record_success(success: Success, *, alias: str, worker_id: WorkerId) -> None
             job_id=success.id,
             fence_token=success.fence_token,
         )
+    if written[success.id] != JobStatus.COMPLETED:
+        raise Cancel("It was cancelled before its transaction could commit.")

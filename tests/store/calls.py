@@ -45,7 +45,7 @@ def lock_capped_tenants(connection, **values):
 
 def complete(connection, *jobs, worker=WORKER, now=None, result=None):
     successes = [Success(job.id, job.fence_token, result) for job in jobs]
-    return finish.complete_jobs(connection, successes, worker_id=worker, now=now)
+    return list(finish.complete_jobs(connection, successes, worker_id=worker, now=now))
 
 
 def end(connection, job, outcome=Outcome.FAILED, *, worker=WORKER, now=None, **values):

@@ -149,17 +149,19 @@ class TestCompleteJobs:
 
         written = complete_jobs(connection, successes, worker_id=WORKER)
 
-        assert sorted(written) == sorted(job.id for job in jobs)
+        assert written == dict.fromkeys((job.id for job in jobs), JobStatus.COMPLETED)
         assert all(job.result == job.id for job in CompletedJob.objects.all())
 
     def test_no_success_is_no_error(self):
-        assert complete_jobs(connection, [], worker_id=WORKER) == []
+        assert complete_jobs(connection, [], worker_id=WORKER) == {}
 
     def test_a_job_whose_cancellation_was_requested_ends_as_cancelled(self):
         job = factories.running_job(cancel_requested=True)
 
-        assert complete(connection, job, result='"done"') == [job.id]
+        success = Success(job.id, job.fence_token, '"done"')
+        written = complete_jobs(connection, [success], worker_id=WORKER)
 
+        assert written == {job.id: JobStatus.CANCELLED}
         finished, attempt = CompletedJob.objects.get(), JobAttempt.objects.get()
         assert (finished.status, finished.result) == (JobStatus.CANCELLED, None)
         assert (attempt.outcome, attempt.fence_token) == ("cancelled", job.fence_token)

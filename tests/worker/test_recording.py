@@ -93,6 +93,20 @@ def test_an_effect_is_rolled_back_when_the_lease_was_lost(run, connection):
     assert ActiveJob.objects.get().locked_by == "worker-b"
 
 
+def test_a_job_cancelled_meanwhile_leaves_no_effect(run, connection):
+    """It ends as cancelled, and can be redriven: then the effect would be there twice."""
+
+    def handler():
+        Group.objects.create(name="effect")
+        connection.execute("UPDATE jobs_active SET cancel_requested = true")
+
+    outcome = run(handler)
+
+    assert outcome.outcome == Outcome.CANCELLED
+    assert Group.objects.count() == 0
+    assert ActiveJob.objects.get().status == JobStatus.RUNNING
+
+
 def test_a_broken_transaction_is_a_failure(run):
     def handler():
         Group.objects.create(name="effect")

@@ -9,7 +9,8 @@
 -- Only the owner of a running attempt moves anything. A job whose cancellation was
 -- requested meanwhile ends as cancelled, with its row of job_attempts.
 --
--- Returns `id` of each job that was moved. For the others ask resolve_attempts.
+-- Returns `id` and `status` (completed or cancelled) of each job that was moved. For the others
+-- ask resolve_attempts.
 -- Locks   the jobs' rows, waiting, in ascending id where the plan keeps the order.
 -- Index   jobs_active_pkey
 WITH finished AS (
@@ -135,4 +136,5 @@ SELECT finished.id,
     CASE WHEN NOT finished.cancel_requested THEN finished.result END,
     finished.meta
 FROM finished
-RETURNING id
+RETURNING id,
+    status
