@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from tests.invariants import check_invariants, make_ledger
+from tests.ledger import VARIABLE, Noted, fill_enqueued, fill_executed, read_ledger
 
 ROOT = Path(__file__).parent.parent
 
@@ -44,6 +45,12 @@ class Process:
 
     popen: subprocess.Popen[bytes]
     log: Path
+    started_at: float = field(default_factory=monotonic)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return monotonic() - self.started_at
 
     @property
     def pid(self) -> int:
@@ -94,7 +101,7 @@ class Processes:
             **os.environ,
             "DATABASE_URL": self.database_url,
             "DJANGO_SETTINGS_MODULE": "tests.acceptance.settings",
-            "PGJOBS_TEST_LEDGER": str(self.ledger),
+            VARIABLE: str(self.ledger),
             "PGJOBS_TEST_DURATIONS": json.dumps(durations or {}),
             "PYTHONUNBUFFERED": "1",
         }
@@ -129,13 +136,10 @@ class Processes:
         )
         assert process.popen.poll() is None, process.output()
 
-    def events(self, event: str | None = None) -> list[tuple[int, int, str, int]]:
-        """Return the ledger: job id, claim, ``start`` or ``end``, and process id."""
-        if not self.ledger.exists():
-            return []
-        rows = [line.split() for line in self.ledger.read_text().splitlines()]
-        events = [(int(job), int(claim), name, int(pid)) for job, claim, name, pid in rows]
-        return [row for row in events if event is None or row[2] == event]
+    def events(self, event: str | None = None) -> list[Noted]:
+        """Return what handlers wrote down: all of it, or every ``start`` or ``end``."""
+        events = read_ledger(self.ledger).events
+        return [noted for noted in events if event is None or noted.name == event]
 
     def value(self, query: str, *params: Any) -> Any:
         """Return the first column of the first row of a query, or None."""
@@ -159,9 +163,9 @@ class Processes:
         """Return the process id of the handler that began this claim of a job."""
 
         def find() -> int | None:
-            for event_id, event_claim, _, pid in self.events("start"):
-                if (event_id, event_claim) == (job_id, claim):
-                    return pid
+            for event in self.events("start"):
+                if (event.job_id, event.claim) == (job_id, claim):
+                    return event.pid
             return None
 
         pid = wait_until(find, f"claim {claim} of job {job_id} starts")
@@ -183,27 +187,8 @@ class Processes:
             quiet: everything has ended.
         """
         make_ledger(self.connection)
-        with self.connection.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO ledger.enqueued (job_id) VALUES (%s)", [(i,) for i in enqueued]
-            )
-            # A claim that the tables do not know gets a token that they do not know.
-            cursor.executemany(
-                """
-                INSERT INTO ledger.executed (job_id, fence_token, event)
-                SELECT given.id, coalesce(
-                    (SELECT fence_token FROM job_attempts WHERE job_id = given.id
-                        AND claim = given.claim),
-                    (SELECT fence_token FROM jobs_completed WHERE id = given.id
-                        AND claims = given.claim),
-                    (SELECT fence_token FROM jobs_active WHERE id = given.id
-                        AND claims = given.claim),
-                    -1
-                ), given.event
-                FROM (SELECT %s::bigint AS id, %s::integer AS claim, %s::text AS event) AS given
-                """,
-                [(job, claim, name) for job, claim, name, _ in self.events()],
-            )
+        fill_enqueued(self.connection, enqueued)
+        fill_executed(self.connection, self.events())
         violations = check_invariants(self.connection, ledger=True, quiet=quiet)
         assert violations == []
 

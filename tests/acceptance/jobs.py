@@ -1,8 +1,4 @@
-"""Jobs for the processes that the acceptance tests start.
-
-They keep a ledger outside the protocol: a line for each start and end, written with one
-``write`` to a file, so that it survives SIGKILL.
-"""
+"""Jobs for the processes that the acceptance tests start. They keep a ledger."""
 
 from __future__ import annotations
 
@@ -15,19 +11,10 @@ from time import monotonic
 from django.db import connection
 
 from django_pgjobs import JobContext, job
+from tests.ledger import note
 
 #: No handler waits longer for its gate, in seconds.
 LONGEST = 60.0
-
-
-def note(context: JobContext, event: str) -> None:
-    """Add a line to the ledger."""
-    line = f"{context.id} {context.claims} {event} {os.getpid()}\n"
-    descriptor = os.open(os.environ["PGJOBS_TEST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
 
 
 @job

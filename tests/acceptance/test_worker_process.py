@@ -29,7 +29,7 @@ def test_ten_thousand_jobs_run_once_each_in_two_workers(processes):
     processes.wait_until_empty()
 
     assert len(processes.events("end")) == 10_000
-    assert {pid for _, _, _, pid in processes.events()} == {worker.pid for worker in workers}
+    assert {event.pid for event in processes.events()} == {worker.pid for worker in workers}
     completed = processes.value("SELECT count(*) FROM jobs_completed WHERE status = 'completed'")
     assert completed == 10_000
     processes.check_invariants(enqueued)

@@ -23,7 +23,7 @@ import psycopg
 from tests.fix_database import TIMEOUT, empty_rows
 from tests.invariants import check_invariants
 
-from .pauses import FUNCTION, paused
+from .pauses import FUNCTION, paused, use_statements
 
 #: More than the pauses of any operation.
 MOST_PAUSES = 16
@@ -82,14 +82,11 @@ class Report:
 @contextmanager
 def replaced_statements(statement: Callable[[str], str]) -> Iterator[None]:
     """Let the store execute what ``statement`` returns for a name."""
-    from django_pgjobs.store import claim, execute
-
-    original = execute.statement
-    execute.statement = claim.statement = statement
+    original = use_statements(statement)
     try:
         yield
     finally:
-        execute.statement = claim.statement = original
+        use_statements(original)
 
 
 class Runner(threading.Thread):

@@ -7,6 +7,8 @@ explorer the gates are open.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django_pgjobs.sql import statement
 
 #: A shared lock on (operation, number of the pause), which the explorer holds until it lets
@@ -129,3 +131,12 @@ def mutated(name: str, changes: list[tuple[str, str]]) -> str:
 def paused(name: str, changes: list[tuple[str, str]]) -> str:
     """Return the statement ``name`` changed, with its pauses."""
     return replaced(mutated(name, changes), PAUSES.get(name, []))
+
+
+def use_statements(loader: Callable[[str], str]) -> Callable[[str], str]:
+    """Let the store execute what ``loader`` returns for a name; return what it used before."""
+    from django_pgjobs.store import claim, execute
+
+    before = execute.statement
+    execute.statement = claim.statement = loader
+    return before
