@@ -23,9 +23,9 @@ pytestmark = pytest.mark.process
 
 
 def test_ten_thousand_jobs_run_once_each_in_two_workers(processes):
-    enqueued = [job.id for job in enqueue_many(quick.prepare(number=n) for n in range(10_000))]
     workers = [processes.worker(), processes.worker()]
 
+    enqueued = [job.id for job in enqueue_many(quick.prepare(number=n) for n in range(10_000))]
     processes.wait_until_empty()
 
     assert len(processes.events("end")) == 10_000
