@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class JobContext:
         claims: every claim ever made of this job.
         payload_version: of the arguments, as they were enqueued.
         worker_id: of the worker that runs it.
+        arguments: of the handler, by name; empty before they are decoded. What middleware changes
+            in it is what the handler gets.
     """
 
     id: int
@@ -36,6 +39,8 @@ class JobContext:
     claims: int = 1
     payload_version: int = 1
     worker_id: str = ""
+    # Left out of repr(): what is logged must not show it.
+    arguments: dict[str, Any] = field(default_factory=dict, repr=False)
     _deadline: float | None = None
     _is_cancelled: bool = False
     # One event for all attempts of a worker.

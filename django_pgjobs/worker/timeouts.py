@@ -30,6 +30,8 @@ class Deadline:
         seconds: until the deadline, or None for no deadline.
         grace: further seconds until a block that has not ended then is overdue.
         on_overdue: called once, in the watch's thread, when it is.
+        interrupts: raise JobTimeout in the block; False for a block that ends itself in time and
+            may only become overdue.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class Deadline:
         *,
         grace: float = 0.0,
         on_overdue: Callable[[], None] | None = None,
+        interrupts: bool = True,
     ) -> None:
         self._watch = watch
         self._seconds = seconds
         self._grace = grace
         self._on_overdue = on_overdue
+        self._interrupts = interrupts
         self._lock = threading.Lock()
         self._thread_id: int | None = None
         self.has_passed = False
@@ -74,7 +78,7 @@ class Deadline:
             if self._thread_id is None:
                 return
             is_overdue, self.has_passed = self.has_passed, True
-            if not is_overdue:
+            if not is_overdue and self._interrupts:
                 _set_async_exception(self._thread_id, JobTimeout)
         if is_overdue and self._on_overdue is not None:
             self._on_overdue()

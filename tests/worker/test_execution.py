@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 from datetime import timedelta
 
 import pytest
@@ -21,6 +22,9 @@ from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.execution import Execution
 from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.timeouts import DeadlineWatch
+
+#: Seconds that no test waits.
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -213,6 +217,33 @@ def test_a_handler_that_runs_too_long_times_out(run):
     assert ending.error_class == "django_pgjobs.exceptions.JobTimeout"
 
 
+def test_a_coroutine_in_a_thread_that_runs_too_long_is_cancelled(run):
+    cleaned = []
+
+    async def handler():
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            cleaned.append(True)
+
+    ending = run(handler, timeout=timedelta(milliseconds=20))
+
+    assert (ending.outcome, cleaned) == (Outcome.TIMEOUT, [True])
+    assert ending.error_class == "django_pgjobs.exceptions.JobTimeout"
+    # Where it was when its time was up.
+    assert "await asyncio.sleep(PATIENCE)" in ending.traceback
+
+
+def test_a_timeout_of_the_handlers_own_is_a_failure(run):
+    async def handler():
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(PATIENCE)
+
+    ending = run(handler, timeout=timedelta(minutes=1))
+
+    assert (ending.outcome, ending.error_class) == (Outcome.FAILED, "builtins.TimeoutError")
+
+
 @pytest.mark.parametrize(
     "payload", ["[]", '{"x":{"$unknown":1}}', '{"x":{"$date":"never"}}', "not json"]
 )
@@ -310,11 +341,37 @@ def test_a_handler_leaves_neither_language_nor_zone_behind(run):
     assert timezone.get_current_timezone_name() == "UTC"
 
 
-def test_a_transaction_left_open_is_undone(run, tables):
+def test_a_handler_leaves_no_context_variable_behind(run):
+    variable = ContextVar("variable", default="clean")
+
     def handler():
-        connection = connections["default"]
-        connection.set_autocommit(False)
-        with connection.cursor() as cursor:
+        before = variable.get()
+        variable.set("dirty")
+        return before
+
+    assert [run(handler).result, run(handler).result] == ['"clean"', '"clean"']
+
+
+def leave_autocommit_off(connection):
+    connection.set_autocommit(False)
+
+
+def leave_a_block(connection):
+    transaction.atomic().__enter__()
+
+
+def leave_a_closed_block(connection):
+    transaction.atomic().__enter__()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    connection.close()
+
+
+@pytest.mark.parametrize("leave_open", [leave_autocommit_off, leave_a_block])
+def test_a_transaction_left_open_is_undone(run, tables, leave_open):
+    def handler():
+        leave_open(connections["default"])
+        with connections["default"].cursor() as cursor:
             cursor.execute("INSERT INTO queue_config (queue_name) VALUES ('left-open')")
 
     outcome = run(handler)
@@ -326,6 +383,29 @@ def test_a_transaction_left_open_is_undone(run, tables):
     assert connections["default"].get_autocommit()
     with transaction.atomic():
         pass
+
+
+def test_a_connection_closed_in_a_transaction_is_made_anew(run, tables):
+    def leave():
+        leave_a_closed_block(connections["default"])
+
+    def handler():
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT 5")
+            return cursor.fetchone()[0]
+
+    run(leave)
+
+    assert run(handler).result == "5"
+
+
+def test_a_handler_without_queries_needs_no_connection(run, tables):
+    """Also where an earlier one in its thread had one, which was closed after it."""
+    connections["default"].close()
+
+    run(lambda_free_return)
+
+    assert connections["default"].connection is None
 
 
 def test_payloads_are_not_logged(run, caplog):
