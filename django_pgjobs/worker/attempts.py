@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..definitions.context import JobContext
 from ..store.claim import ClaimedJob
-from ..store.execute import FenceToken, JobId
+from ..store.execute import FenceToken, JobId, WorkerId
 from .capacity import Load
 
 
@@ -34,6 +34,28 @@ class Attempt:
     def key(self) -> tuple[JobId, FenceToken]:
         """What every statement about this attempt is fenced by."""
         return self.job.id, self.job.fence_token
+
+
+def context_of(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) -> JobContext:
+    """Return what the handler of a claimed job sees.
+
+    Args:
+        job: as it was claimed.
+        worker_id: of the worker.
+        stopping: set when the worker has been told to stop.
+    """
+    return JobContext(
+        id=job.id,
+        name=job.job_name,
+        queue=job.queue_name,
+        tenant_id=job.tenant_id,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        claims=job.claims,
+        payload_version=job.payload_version,
+        worker_id=worker_id,
+        _stopping=stopping,
+    )
 
 
 class AttemptsInHand:

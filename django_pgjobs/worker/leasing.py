@@ -38,6 +38,8 @@ class Heartbeat:
         queues: returns what the worker serves, for the list of workers.
         concurrency: jobs it runs at a time, for the list of workers.
         channel: on which it listens, or None.
+        on_unwanted: called with each attempt whose lease is lost or whose cancellation was
+            requested, and again with each beat until it has ended.
         on_isolation: called when the server could not be reached for a whole lease, and again
             with each beat until the worker stops.
     """
@@ -53,6 +55,7 @@ class Heartbeat:
         queues: Callable[[], Sequence[str]],
         concurrency: int,
         channel: str | None,
+        on_unwanted: Callable[[Attempt], None],
         on_isolation: Callable[[], None],
     ) -> None:
         self._session = session
@@ -63,6 +66,7 @@ class Heartbeat:
         self._queues = queues
         self._concurrency = concurrency
         self._channel = channel
+        self._on_unwanted = on_unwanted
         self._on_isolation = on_isolation
         self._heard_at = monotonic()
         self._stopped = threading.Event()
@@ -110,11 +114,16 @@ class Heartbeat:
         )
         for renewal in renewals:
             attempt = by_token[renewal.fence_token]
-            if not renewal.is_owned and not attempt.has_ended:
-                # Of an attempt that has ended, the finisher finds out.
+            if attempt.has_ended:
+                # The finisher finds out.
+                continue
+            if not renewal.is_owned:
                 report_lost(attempt)
-            if renewal.cancel_requested:
+            elif renewal.cancel_requested:
                 attempt.context.cancel()
+            else:
+                continue
+            self._on_unwanted(attempt)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -136,6 +145,7 @@ class Heartbeat:
         if silence > self._lease.total_seconds():
             for attempt in self._in_hand.all():
                 report_lost(attempt)
+                self._on_unwanted(attempt)
             self._on_isolation()
 
     def _take_leave(self) -> None:

@@ -18,8 +18,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import groupby
-from operator import attrgetter
 from queue import SimpleQueue
 from random import Random, SystemRandom
 from time import monotonic
@@ -28,14 +26,13 @@ from typing import Final
 import psycopg
 
 from ..conf import PgJobsSettings
-from ..definitions.context import JobContext
 from ..definitions.definition import JobDefinition
 from ..definitions.pools import THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
 from ..store.connecting import Session, new_process_id
 from ..store.execute import WorkerId
-from .attempts import Attempt, AttemptsInHand
+from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
 from .claiming import Claimer
 from .classifying import overdue, released
@@ -44,7 +41,7 @@ from .finishing import Finisher
 from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
-from .pools.pool import Pool
+from .pools.building import build_pools
 from .pools.threads import ThreadPool
 from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import describe, pause_before
@@ -129,23 +126,6 @@ class Worker:
             backoff_cap=settings.backoff_cap,
             random=self._random,
         )
-        self._heartbeat = Heartbeat(
-            session=self._session("heartbeat"),
-            worker_id=self.worker_id,
-            in_hand=self._in_hand,
-            lease=settings.lease_duration,
-            interval=settings.heartbeat_interval,
-            queues=lambda: self._order.names,
-            concurrency=options.concurrency,
-            channel=self._channel if settings.listen else None,
-            on_isolation=lambda: self._stops.put(StopReason.ISOLATED),
-        )
-        self._listener = Listener(
-            session=self._session("listen"),
-            channel=self._channel,
-            wake=self._in_hand.wake,
-            random=self._random,
-        )
         self._execution = Execution(
             registry=registry,
             run_time=self._capacity.loads[THREADS].run_time,
@@ -157,7 +137,25 @@ class Worker:
             worker_id=self.worker_id,
         )
         self._threads = ThreadPool(options.concurrency, self._work)
-        self._pools: dict[str, Pool] = {THREADS: self._threads}
+        self._pools = build_pools(threads=self._threads)
+        self._heartbeat = Heartbeat(
+            session=self._session("heartbeat"),
+            worker_id=self.worker_id,
+            in_hand=self._in_hand,
+            lease=settings.lease_duration,
+            interval=settings.heartbeat_interval,
+            queues=lambda: self._order.names,
+            concurrency=options.concurrency,
+            channel=self._channel if settings.listen else None,
+            on_unwanted=self._pools.interrupt,
+            on_isolation=lambda: self._stops.put(StopReason.ISOLATED),
+        )
+        self._listener = Listener(
+            session=self._session("listen"),
+            channel=self._channel,
+            wake=self._in_hand.wake,
+            random=self._random,
+        )
         self._claiming = threading.Thread(
             target=self._claim_until_stopped, name="pgjobs-claimer", daemon=True
         )
@@ -165,7 +163,7 @@ class Worker:
     @property
     def has_unfinished_handlers(self) -> bool:
         """True when handlers still run, after ``run`` has returned."""
-        return any(pool.is_busy for pool in self._pools.values())
+        return self._pools.is_busy
 
     def stop(self) -> None:
         """Have the worker drain and ``run`` return. May be called in a signal handler."""
@@ -188,8 +186,7 @@ class Worker:
         if self._settings.listen:
             self._listener.start()
         self._finisher.start()
-        for pool in self._pools.values():
-            pool.start()
+        self._pools.start()
         self._claiming.start()
         reason = self._stops.get()
         self._stopping.set()
@@ -204,12 +201,11 @@ class Worker:
         self._claiming.join()
         if self._settings.listen:
             self._listener.stop()
-        for pool in self._pools.values():
-            self._give_back(pool.take_back())
+        self._give_back(self._pools.take_back())
         self._in_hand.wait_until_none(timeout=max(0.0, deadline - monotonic()))
+        # Handlers that can be killed are dead before others may claim their jobs.
+        self._pools.stop()
         self._give_back(self._in_hand.all())
-        for pool in self._pools.values():
-            pool.stop()
         self._finisher.stop(timeout=_LAST_WRITE)
         self._heartbeat.stop()
         self._watch.stop()
@@ -299,15 +295,14 @@ class Worker:
         attempts = [
             Attempt(
                 job,
-                _context(job, self.worker_id, self._stopping),
+                context_of(job, self.worker_id, self._stopping),
                 self._routing.pool_of(job.job_name),
             )
             for job in jobs
         ]
         # In hand before they run: a job that waits for a slot needs its lease renewed too.
         self._in_hand.add(attempts)
-        for name, group in groupby(sorted(attempts, key=_pool_of), key=_pool_of):
-            self._pools[name].submit(list(group))
+        self._pools.submit(attempts)
 
     def _stage_if_due(self, session: Session, idle: Idleness) -> None:
         if monotonic() >= idle.stage_at:
@@ -339,22 +334,3 @@ def _queue_order(options: WorkerOptions, registry: Registry) -> QueueOrder:
     default = options.settings.default_queue
     declared = {definition.queue or default for definition in registry} | {default}
     return QueueOrder(dict.fromkeys(sorted(declared), DEFAULT_WEIGHT))
-
-
-#: Of an attempt.
-_pool_of: Final = attrgetter("pool")
-
-
-def _context(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) -> JobContext:
-    return JobContext(
-        id=job.id,
-        name=job.job_name,
-        queue=job.queue_name,
-        tenant_id=job.tenant_id,
-        attempt=job.attempt,
-        max_attempts=job.max_attempts,
-        claims=job.claims,
-        payload_version=job.payload_version,
-        worker_id=worker_id,
-        _stopping=stopping,
-    )

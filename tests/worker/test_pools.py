@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from django_pgjobs.worker.pools.group import PoolGroup
 from django_pgjobs.worker.pools.threads import ThreadPool
 
 PATIENCE = 30
@@ -94,3 +95,43 @@ def test_an_attempt_that_has_ended_cannot_be_written_off(pool, attempts, gates):
 
     assert pool.write_off(attempts[0]) is None
     assert pool.stuck == 0
+
+
+class TestPoolGroup:
+    """All pools as one."""
+
+    def test_each_attempt_goes_to_the_pool_it_names_in_order(self):
+        one, two = Recorder(), Recorder()
+        group = PoolGroup({"one": one, "two": two})
+        attempts = [SimpleNamespace(pool=name) for name in ("two", "one", "two")]
+
+        group.submit(attempts)
+
+        assert one.waiting == [attempts[1]]
+        assert two.waiting == [attempts[0], attempts[2]]
+        assert group.take_back() == [attempts[1], attempts[0], attempts[2]]
+
+    def test_only_the_pool_of_an_attempt_is_told_that_it_is_unwanted(self):
+        one, two = Recorder(), Recorder()
+        attempt = SimpleNamespace(pool="two")
+
+        PoolGroup({"one": one, "two": two}).interrupt(attempt)
+
+        assert (one.interrupted, two.interrupted) == ([], [attempt])
+
+
+class Recorder:
+    """A pool that runs nothing."""
+
+    def __init__(self):
+        self.waiting = []
+        self.interrupted = []
+
+    def submit(self, attempts):
+        self.waiting.extend(attempts)
+
+    def take_back(self):
+        return self.waiting
+
+    def interrupt(self, attempt):
+        self.interrupted.append(attempt)

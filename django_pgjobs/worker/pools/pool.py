@@ -23,7 +23,7 @@ class Pool(Protocol):
                       └── take_back
 
     An attempt that was submitted is finished once, or taken back. All methods may be called in
-    any thread and return at once.
+    any thread, and return at once unless they say otherwise.
     """
 
     @property
@@ -41,13 +41,18 @@ class Pool(Protocol):
         """Run attempts, in this order, as places become free."""
 
     def take_back(self) -> list[Attempt]:
-        """Return the attempts that have not begun, and forget them."""
+        """Return the attempts that have not begun, and forget them: the worker stops."""
 
     def interrupt(self, attempt: Attempt) -> None:
         """Stop a handler whose work is not wanted any more, as far as this pool can.
 
-        Its context says so already. The attempt may not run here, or have ended.
+        Its context says so already. The attempt may not run here, or have ended. May be called
+        again and again.
         """
 
     def stop(self) -> None:
-        """End what runs handlers, when it is free. Handlers that run on keep running."""
+        """End what runs handlers.
+
+        Handlers that can be killed are dead when it returns; it may wait a moment for that. Those
+        that cannot keep running.
+        """
