@@ -5,7 +5,8 @@
     PgJobsError                        do not raise directly
     ├── DeclarationError               while jobs.py files are imported
     │   ├── DuplicateJobName
-    │   └── InvalidHandler
+    │   ├── InvalidHandler
+    │   └── InvalidSchedule
     ├── EnqueueError                   in the producer; nothing was written
     │   ├── UnknownJob
     │   ├── InvalidOption
@@ -46,6 +47,10 @@ class DuplicateJobName(DeclarationError):
 
 class InvalidHandler(DeclarationError):
     """A function cannot be a handler, or an option of ``@job`` makes no sense."""
+
+
+class InvalidSchedule(DeclarationError):
+    """A schedule makes no sense: its expression, its zone, an option or its arguments."""
 
 
 class EnqueueError(PgJobsError):

@@ -16,8 +16,8 @@ from ..conf import get_settings
 from ..definitions.definition import MAX_NAME_BYTES, queue_problems
 from ..definitions.payloads import encode_payload
 from ..definitions.registry import registry
-from ..definitions.schedules import InvalidSchedule, check_schedule
-from ..exceptions import InvalidPayload
+from ..definitions.timetables import read_timetable
+from ..exceptions import InvalidPayload, InvalidSchedule
 from ..models import CronSchedule
 from .base import ConfigAdmin, may_see_payloads
 
@@ -83,7 +83,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
         values: dict[str, Any] = super().clean() or {}
         if "cron_expression" in values and "timezone" in values:
             try:
-                check_schedule(values["cron_expression"], values["timezone"])
+                read_timetable(values["cron_expression"], values["timezone"])
             except InvalidSchedule as error:
                 raise ValidationError(str(error)) from None
         return values

@@ -11,7 +11,8 @@ import psycopg
 
 from ..definitions.payloads import encode
 from ..definitions.registry import Registry
-from ..definitions.schedules import InvalidSchedule, next_slot
+from ..definitions.timetables import next_slot
+from ..exceptions import InvalidSchedule
 from ..store.enqueue import NewJob, wake_workers
 from ..store.execute import JobId
 from ..store.schedules import (
