@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from django_pgjobs.models import ActiveJob, BaseJob, CompletedJob
+from django_pgjobs.models import ActiveJob, CompletedJob
 
 from .checkout import check_out
 from .forms import OrderForm
@@ -55,11 +55,13 @@ def export(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("orders")
 
 
-def _with_jobs(orders: Iterable[Order]) -> list[dict[str, Order | BaseJob | None]]:
+def _with_jobs(
+    orders: Iterable[Order],
+) -> list[dict[str, Order | ActiveJob | CompletedJob | None]]:
     """Return each order with the jobs of its receipt and its shipment."""
     found = list(orders)
     ids = [pk for order in found for pk in (order.receipt_job, order.shipment_job)]
-    jobs: dict[int | None, BaseJob] = {
+    jobs: dict[int | None, ActiveJob | CompletedJob] = {
         **ActiveJob.objects.in_bulk(ids),
         **CompletedJob.objects.in_bulk(ids),
     }
