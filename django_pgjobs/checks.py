@@ -19,20 +19,23 @@ def check_settings(
 ) -> list[CheckMessage]:
     """Report what is wrong with PGJOBS.
 
-    E001 its keys and values, E002 and E003 its database, W001 a missing router.
+    E001 its keys and values, E002 and E003 its databases, W001 a missing router.
     """
     try:
-        alias = get_settings().database
+        settings = get_settings()
     except ImproperlyConfigured as error:
         return [Error(str(error), id="pgjobs.E001")]
-    return _problems_of_database(alias) or _problems_of_routers(alias)
+    problems = _problems_of_database("DATABASE", settings.database)
+    if settings.listen_database is not None:
+        problems += _problems_of_database("LISTEN_DATABASE", settings.listen_database)
+    return problems or _problems_of_routers(settings.database)
 
 
-def _problems_of_database(alias: str) -> list[CheckMessage]:
+def _problems_of_database(key: str, alias: str) -> list[CheckMessage]:
     if alias not in connections:
         return [
             Error(
-                f"PGJOBS['DATABASE'] is {alias!r}, which is not in DATABASES.",
+                f"PGJOBS[{key!r}] is {alias!r}, which is not in DATABASES.",
                 hint=f"Known: {', '.join(sorted(connections))}.",
                 id="pgjobs.E002",
             )
@@ -44,7 +47,7 @@ def _problems_of_database(alias: str) -> list[CheckMessage]:
             Error(
                 f"django_pgjobs needs PostgreSQL, but DATABASES[{alias!r}] uses "
                 f"{connection.settings_dict['ENGINE']}.",
-                hint="Point PGJOBS['DATABASE'] at an alias of django.db.backends.postgresql.",
+                hint=f"Point PGJOBS[{key!r}] at an alias of django.db.backends.postgresql.",
                 id="pgjobs.E003",
             )
         ]

@@ -61,8 +61,10 @@ class PgJobsSettings:
     #: Longest wait of an idle worker between two looks at the queue.
     poll_interval: timedelta = timedelta(seconds=1)
     #: Whether producers wake sleeping workers with NOTIFY. False behind a pooler in
-    #: transaction mode.
+    #: transaction mode: workers then only poll, and leave no state in server sessions.
     listen: bool = True
+    #: Alias of the same database to listen on, past the pooler that ``database`` goes through.
+    listen_database: str | None = None
     #: How long a worker told to stop lets running jobs go on.
     shutdown_timeout: timedelta = timedelta(seconds=30)
     #: How long a handler may go on after its timeout before its thread is written off or its
@@ -74,6 +76,11 @@ class PgJobsSettings:
     history_retention: timedelta | None = timedelta(days=90)
     #: Days of history partitions made ahead.
     partitions_ahead: int = 7
+
+    @property
+    def keeps_state(self) -> bool:
+        """True when connections to ``database`` may leave state in their server session."""
+        return self.listen and self.listen_database is None
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -89,6 +96,11 @@ class PgJobsSettings:
                 f"PGJOBS['HEARTBEAT_INTERVAL'] ({self.heartbeat_interval}) must be at most a "
                 f"third of PGJOBS['LEASE_DURATION'] ({self.lease_duration}), so that two "
                 "renewals may be missed before a lease expires."
+            )
+        if self.listen_database is not None and not self.listen:
+            raise ImproperlyConfigured(
+                "PGJOBS['LISTEN_DATABASE'] says where to listen, but PGJOBS['LISTEN'] is False. "
+                "Remove one of them."
             )
 
     @classmethod
@@ -125,7 +137,7 @@ def _guess(key: object, known: Mapping[str, str]) -> str:
 def _check_types(values: PgJobsSettings) -> None:
     for field in dataclasses.fields(values):
         value = getattr(values, field.name)
-        expected = type(field.default) if field.default is not None else timedelta
+        expected = str if field.default is None else type(field.default)
         if value is None and "None" in str(field.type):
             continue
         if not isinstance(value, expected) or isinstance(value, bool) is not (expected is bool):

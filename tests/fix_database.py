@@ -83,6 +83,12 @@ def conninfo_of(alias: str) -> str:
     return psycopg.conninfo.make_conninfo(**wanted)
 
 
+def url_of(connection: psycopg.Connection[Any]) -> str:
+    """Return the address of a connection's database."""
+    info = connection.info
+    return f"postgres://{info.user}@{info.host}:{info.port}/{info.dbname}"
+
+
 def empty_tables(conninfo: str) -> None:
     """Delete all rows, drop the partitions that a test made, and set the epochs back."""
     with psycopg.connect(conninfo, autocommit=True) as connection:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -17,6 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.fix_database import url_of
 from tests.invariants import check_invariants, make_ledger
 from tests.ledger import VARIABLE, Noted, fill_enqueued, fill_executed, read_ledger
 
@@ -77,11 +79,19 @@ class Process:
 
 @dataclass
 class Processes:
-    """Starts commands against the test database, and keeps their ledger."""
+    """Starts commands against the test database, and keeps their ledger.
+
+    Attributes:
+        folder: for logs and ledger.
+        database_url: how the commands reach the database.
+        connection: the test's own, which goes there directly.
+        environment: of the commands, beside that of this process.
+    """
 
     folder: Path
     database_url: str
     connection: psycopg.Connection[Any]
+    environment: dict[str, str] = field(default_factory=dict)
     started: list[Process] = field(default_factory=list)
 
     @property
@@ -104,6 +114,7 @@ class Processes:
             VARIABLE: str(self.ledger),
             "PGJOBS_TEST_DURATIONS": json.dumps(durations or {}),
             "PYTHONUNBUFFERED": "1",
+            **self.environment,
         }
         with log.open("wb") as stream:
             popen = subprocess.Popen(
@@ -194,18 +205,28 @@ class Processes:
 
 
 @pytest.fixture
-def processes(
-    connection: psycopg.Connection[Any], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Processes]:
+def processes(connection: psycopg.Connection[Any], tmp_path: Path) -> Iterator[Processes]:
     """Start processes against the test database; none of them outlives the test."""
-    info = connection.info
-    url = f"postgres://{info.user}@{info.host}:{info.port}/{info.dbname}"
-    running = Processes(tmp_path, url, connection)
-    yield running
-    for process in running.started:
-        if process.popen.poll() is None:
-            process.send(signal.SIGCONT)
-            process.kill()
-        # pytest shows it when the test has failed.
-        print(f"--- {process.log.name}: exit code {process.popen.returncode}")
-        print(process.output()[-20_000:])
+    with running_processes(tmp_path, url_of(connection), connection) as running:
+        yield running
+
+
+@contextmanager
+def running_processes(
+    folder: Path,
+    database_url: str,
+    connection: psycopg.Connection[Any],
+    environment: dict[str, str] | None = None,
+) -> Iterator[Processes]:
+    """Start processes; end those that still run at the end, and print their logs."""
+    running = Processes(folder, database_url, connection, environment or {})
+    try:
+        yield running
+    finally:
+        for process in running.started:
+            if process.popen.poll() is None:
+                process.send(signal.SIGCONT)
+                process.kill()
+            # pytest shows it when the test has failed.
+            print(f"--- {process.log.name}: exit code {process.popen.returncode}")
+            print(process.output()[-20_000:])

@@ -72,6 +72,18 @@ def test_a_database_that_does_not_exist_is_an_error(settings):
     ]
 
 
+def test_a_database_to_listen_on_that_does_not_exist_is_an_error(settings):
+    settings.PGJOBS = {"LISTEN_DATABASE": "direct"}
+
+    assert found() == [
+        (
+            "pgjobs.E002",
+            "PGJOBS['LISTEN_DATABASE'] is 'direct', which is not in DATABASES.",
+            "Known: default.",
+        )
+    ]
+
+
 def test_a_database_that_is_not_postgresql_is_an_error(settings, add_alias):
     add_alias("files", "django.db.backends.sqlite3")
     settings.PGJOBS = {"DATABASE": "files"}

@@ -92,7 +92,7 @@ def test_a_setting_that_is_no_dict_is_refused(value):
 def test_a_value_of_the_wrong_type_is_refused(key, value):
     if (key, value) == ("LISTEN", True):
         value = 1
-    expected = "timedelta" if key in DURATIONS else str(FIELDS[key].type)
+    expected = "timedelta" if key in DURATIONS else FIELDS[key].type.removesuffix(" | None")
 
     assert problem({key: value}) == f"PGJOBS[{key!r}] must be a {expected}, not {value!r}."
 
@@ -169,3 +169,18 @@ def test_two_heartbeats_may_be_missed_before_a_lease_expires():
 def test_the_settings_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         get_settings().concurrency = 5
+
+
+@pytest.mark.parametrize(
+    ("mapping", "keeps_state"),
+    [({}, True), ({"LISTEN": False}, False), ({"LISTEN_DATABASE": "direct"}, False)],
+)
+def test_where_a_pooler_may_be_no_state_is_left_in_sessions(mapping, keeps_state):
+    assert PgJobsSettings.from_mapping(mapping).keeps_state is keeps_state
+
+
+def test_who_does_not_listen_needs_no_place_for_it():
+    assert problem({"LISTEN": False, "LISTEN_DATABASE": "direct"}) == (
+        "PGJOBS['LISTEN_DATABASE'] says where to listen, but PGJOBS['LISTEN'] is False. "
+        "Remove one of them."
+    )

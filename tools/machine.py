@@ -32,6 +32,16 @@ def is_free(port: int) -> bool:
         return True
 
 
+def accepts_connections(port: int) -> bool:
+    """Say whether a server listens on a port of loopback. It sees a client that leaves at once.
+
+    Args:
+        port: its number.
+    """
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
 def free_port() -> int:
     """Return a port of loopback that nothing listens on, chosen at random.
 

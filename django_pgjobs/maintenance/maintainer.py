@@ -95,7 +95,10 @@ class Maintainer:
             EpochKeeper(),
             PresenceKeeper(lease=settings.lease_duration),
         ]
-        return cls(Session(settings.database, "pgjobs maintenance"), services)
+        session = Session(
+            settings.database, "pgjobs maintenance", keeps_state=settings.keeps_state
+        )
+        return cls(session, services)
 
     def stop(self) -> None:
         """Have ``run`` return after the step under way. Not for signal handlers."""

@@ -11,6 +11,7 @@ import psycopg
 
 from ..sql import statement
 from .execute import Executor, FenceToken, JobId, WorkerId, execute, fetch_rows, fetch_values, run
+from .pooling import one_round_trip
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def claim_jobs_under_caps(
         "now": now,
     }
     locking, claiming = connection.cursor(), connection.cursor()
-    with connection.pipeline(), connection.transaction():
+    with one_round_trip(connection):
         locking.execute(statement("claim/lock_capped_tenants"), walk)
         claiming.execute(statement("claim/claim_jobs"), params)
     locked, _ = locking.fetchall()[0]

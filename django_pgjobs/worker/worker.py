@@ -151,7 +151,9 @@ class Worker:
             on_isolation=lambda: self._stops.put(StopReason.ISOLATED),
         )
         self._listener = Listener(
-            session=self._session("listen"),
+            session=Session(
+                settings.listen_database or settings.database, f"pgjobs listen {self.worker_id}"
+            ),
             channel=self._channel,
             wake=self._in_hand.wake,
             random=self._random,
@@ -321,7 +323,11 @@ class Worker:
             idle.discover_at = monotonic() + DISCOVER_EVERY
 
     def _session(self, purpose: str) -> Session:
-        return Session(self._settings.database, f"pgjobs {purpose} {self.worker_id}")
+        return Session(
+            self._settings.database,
+            f"pgjobs {purpose} {self.worker_id}",
+            keeps_state=self._settings.keeps_state,
+        )
 
 
 #: Seconds for the last outcomes to be written.

@@ -7,9 +7,13 @@ import os
 from datetime import timedelta
 
 from tests.settings import *  # noqa: F403
-from tests.settings import INSTALLED_APPS
+from tests.settings import DATABASES, INSTALLED_APPS, env
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.acceptance"]
+
+# Past a pooler.
+if "PGJOBS_TEST_DIRECT_URL" in os.environ:
+    DATABASES["direct"] = env.db_url("PGJOBS_TEST_DIRECT_URL")
 
 PGJOBS = {
     "LEASE_DURATION": timedelta(seconds=3),
@@ -20,7 +24,8 @@ PGJOBS = {
     "BACKOFF_BASE": timedelta(seconds=0.1),
     "BACKOFF_CAP": timedelta(seconds=1),
 }
-# A test may ask for other values, in seconds.
+# A test may ask for other values, durations in seconds.
+PGJOBS |= json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))
 PGJOBS |= {
     name: timedelta(seconds=seconds)
     for name, seconds in json.loads(os.environ.get("PGJOBS_TEST_DURATIONS", "{}")).items()

@@ -38,6 +38,19 @@ def claim_jobs_of_tenant(connection, **values):
     return claims.claim_jobs_of_tenant(connection, **{**defaults, **values})
 
 
+def claim_jobs_under_caps(connection, **values):
+    defaults = {
+        "queue": "default",
+        "worker_id": WORKER,
+        "limit": 10,
+        "lease": LEASE,
+        "after_tenant": -1,
+        "offset": 0.5,
+        "default_weight": 10,
+    }
+    return claims.claim_jobs_under_caps(connection, **{**defaults, **values})
+
+
 def lock_capped_tenants(connection, **values):
     defaults = {"queue": "default", "limit": 10, "after_tenant": -1}
     return claims.lock_capped_tenants(connection, **{**defaults, **values})

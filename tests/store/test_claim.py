@@ -9,14 +9,22 @@ from datetime import timedelta
 import pytest
 from django.db import connection as django_connection
 from django.db import transaction
+from psycopg import errors
+from psycopg.pq import TransactionStatus
 
 from django_pgjobs.models import ActiveJob
 from django_pgjobs.states import JobStatus
-from django_pgjobs.store.claim import claim_jobs_under_caps, list_queues, stage_jobs
+from django_pgjobs.store.claim import list_queues, stage_jobs
 from tests import factories
 from tests.factories import WORKER
 
-from .calls import LEASE, claim_jobs, claim_jobs_of_tenant, lock_capped_tenants
+from .calls import (
+    LEASE,
+    claim_jobs,
+    claim_jobs_of_tenant,
+    claim_jobs_under_caps,
+    lock_capped_tenants,
+)
 
 MINUTE = timedelta(minutes=1)
 
@@ -427,18 +435,15 @@ class TestCaps:
         factories.TenantConfigFactory(tenant_id=1, max_concurrent_jobs=2)
         factories.pending_jobs(5, tenant_id=1)
 
-        claim = claim_jobs_under_caps(
-            connect(),
-            queue="default",
-            worker_id=WORKER,
-            limit=10,
-            lease=LEASE,
-            after_tenant=-1,
-            offset=0.5,
-            default_weight=10,
-        )
+        claim = claim_jobs_under_caps(connect())
 
         assert (len(claim.jobs), claim.capped) == (2, True)
+
+    def test_a_call_that_fails_leaves_no_transaction_open(self, connection):
+        with pytest.raises(errors.InvalidDatetimeFormat):
+            claim_jobs_under_caps(connection, now="never")
+
+        assert connection.info.transaction_status == TransactionStatus.IDLE
 
 
 class TestClaimJobsOfTenant:

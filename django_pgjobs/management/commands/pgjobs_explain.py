@@ -26,7 +26,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         settings = get_settings()
         require_schema(settings.database)
-        with connect(settings.database, "pgjobs explain") as connection:
+        with connect(
+            settings.database, "pgjobs explain", keeps_state=settings.keeps_state
+        ) as connection:
             verdicts = judge_statements(
                 connection, queue=options["queue"] or settings.default_queue
             )

@@ -29,7 +29,9 @@ class Command(BaseCommand):
             answer = {"is_healthy": False, "problems": [str(error)]}
             self.stdout.write(json.dumps(answer, indent=2))
             sys.exit(1)
-        with connect(settings.database, "pgjobs health") as connection:
+        with connect(
+            settings.database, "pgjobs health", keeps_state=settings.keeps_state
+        ) as connection:
             health = read_health(connection, lease=settings.lease_duration)
         self.stdout.write(json.dumps(health.as_dict(), indent=2))
         sys.exit(1 if health.problems else 0)
