@@ -179,3 +179,18 @@ def test_a_transaction_that_has_written_pins_the_horizon_too(connect, connection
     keep.run_once(connection, batch_size=100)
 
     assert live(connection) == (2, 2)
+
+
+def test_it_does_also_while_others_write(connect, connection):
+    other, writer = connect(), connect()
+    for began in (writer, other):
+        began.execute("BEGIN")
+        began.execute("SELECT pg_current_xact_id()")
+    keep = keeper()
+    keep.run_once(connection, batch_size=100)
+    writer.execute("COMMIT")
+    claims(connection, 20)
+
+    keep.run_once(connection, batch_size=100)
+
+    assert live(connection) == (2, 2)

@@ -3,11 +3,14 @@
 -- Returns one row: `epoch`, `epoch_low`, `claims` (a number that grows by one with each claim),
 -- `next_xid` and `oldest_xid` (of the xmin horizon that keeps vacuum from removing dead rows:
 -- backends, prepared transactions, replication slots and standbys).
+--
+-- A snapshot ends at the newest transaction that has ended, and others may have begun since; ages
+-- count from the id that is assigned next.
 SELECT jobs_epoch.last_value AS epoch,
     jobs_epoch_low.last_value AS epoch_low,
     jobs_fence.last_value AS claims,
-    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_xid,
-    pg_snapshot_xmax(pg_current_snapshot())::text::bigint - (
+    counter.next_xid,
+    counter.next_xid - (
         SELECT coalesce(max(horizon.age), 0)
         FROM (
             SELECT greatest(age(pg_stat_activity.backend_xmin), age(pg_stat_activity.backend_xid)) AS age
@@ -30,4 +33,8 @@ SELECT jobs_epoch.last_value AS epoch,
     ) AS oldest_xid
 FROM jobs_epoch,
     jobs_epoch_low,
-    jobs_fence
+    jobs_fence,
+    (
+        SELECT snapshot.xmax::text::bigint + age(snapshot.xmax::xid) AS next_xid
+        FROM (SELECT pg_snapshot_xmax(pg_current_snapshot()) AS xmax) AS snapshot
+    ) AS counter
