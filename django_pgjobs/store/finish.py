@@ -61,7 +61,7 @@ class ResolvedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What the heartbeat heard about an attempt."""
+    """What the heartbeat heard about an attempt, renewed or not."""
 
     id: JobId
     fence_token: FenceToken
@@ -164,3 +164,18 @@ def renew_leases(
         "now": now,
     }
     return fetch_rows(connection, "finish/renew_leases", params, Renewal)
+
+
+def check_leases(
+    connection: Executor,
+    attempts: Sequence[tuple[JobId, FenceToken]],
+    *,
+    worker_id: WorkerId,
+) -> list[Renewal]:
+    """Return the attempts that are not wanted any more. See sql/finish/check_leases.sql."""
+    params = {
+        "ids": [job_id for job_id, _ in attempts],
+        "fence_tokens": [fence_token for _, fence_token in attempts],
+        "worker_id": worker_id,
+    }
+    return fetch_rows(connection, "finish/check_leases", params, Renewal)

@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 
 from ..store.connecting import Session
-from ..store.execute import WorkerId
-from ..store.finish import renew_leases
+from ..store.execute import FenceToken, WorkerId
+from ..store.finish import Renewal, check_leases, renew_leases, resolve_attempts
 from ..store.maintain import forget_worker, record_worker
 from .attempts import Attempt, AttemptsInHand
 from .finishing import report_lost
@@ -27,7 +27,8 @@ logger = logging.getLogger("django_pgjobs.worker")
 class Heartbeat:
     """A thread with a connection of its own that keeps the worker's leases alive.
 
-    It never shares a transaction with a handler and never waits for a row lock.
+    It never shares a transaction with a handler and never waits for a row lock. Between two
+    beats it looks whether attempts that take long are still wanted.
 
     Args:
         session: a connection of its own.
@@ -35,11 +36,12 @@ class Heartbeat:
         in_hand: the attempts to renew.
         lease: how long a lease lasts.
         interval: between two beats.
+        look_interval: between two looks.
         queues: returns what the worker serves, for the list of workers.
         concurrency: jobs it runs at a time, for the list of workers.
         channel: on which it listens, or None.
         on_unwanted: called with each attempt whose lease is lost or whose cancellation was
-            requested, and again with each beat until it has ended.
+            requested, and again with each beat and look until it has ended.
         on_isolation: called when the server could not be reached for a whole lease, and again
             with each beat until the worker stops.
     """
@@ -52,6 +54,7 @@ class Heartbeat:
         in_hand: AttemptsInHand,
         lease: timedelta,
         interval: timedelta,
+        look_interval: timedelta,
         queues: Callable[[], Sequence[str]],
         concurrency: int,
         channel: str | None,
@@ -63,12 +66,15 @@ class Heartbeat:
         self._in_hand = in_hand
         self._lease = lease
         self._interval = interval.total_seconds()
+        self._look_interval = look_interval.total_seconds()
         self._queues = queues
         self._concurrency = concurrency
         self._channel = channel
         self._on_unwanted = on_unwanted
         self._on_isolation = on_isolation
         self._heard_at = monotonic()
+        self._beat_at = 0.0
+        self._seen: frozenset[FenceToken] = frozenset()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgjobs-heartbeat", daemon=True)
 
@@ -104,34 +110,80 @@ class Heartbeat:
             self._renew(connection, attempts)
         self._heard_at = began
 
+    def look(self) -> None:
+        """Hear of loss and cancellation of attempts that were in hand at the last look, too.
+
+        Most attempts are not, so that fast jobs cost nothing.
+
+        Raises:
+            psycopg.Error: the server could not be asked.
+        """
+        attempts = [attempt for attempt in self._in_hand.all() if not attempt.has_ended]
+        long = [attempt for attempt in attempts if attempt.job.fence_token in self._seen]
+        self._seen = frozenset(attempt.job.fence_token for attempt in attempts)
+        if long:
+            connection = self._session.connection
+            keys = [attempt.key for attempt in long]
+            self._tell(connection, long, check_leases(connection, keys, worker_id=self._worker_id))
+
     def _renew(self, connection: psycopg.Connection[Any], attempts: Sequence[Attempt]) -> None:
-        by_token = {attempt.job.fence_token: attempt for attempt in attempts}
         renewals = renew_leases(
             connection,
             [attempt.key for attempt in attempts],
             worker_id=self._worker_id,
             lease=self._lease,
         )
-        for renewal in renewals:
-            attempt = by_token[renewal.fence_token]
-            if attempt.has_ended:
-                # The finisher finds out.
-                continue
-            if not renewal.is_owned:
-                report_lost(attempt)
-            elif renewal.cancel_requested:
+        self._tell(connection, attempts, renewals)
+
+    def _tell(
+        self,
+        connection: psycopg.Connection[Any],
+        attempts: Sequence[Attempt],
+        renewals: Sequence[Renewal],
+    ) -> None:
+        by_token = {attempt.job.fence_token: attempt for attempt in attempts}
+        heard = [(by_token[renewal.fence_token], renewal) for renewal in renewals]
+        # Of an attempt that has ended, the finisher finds out.
+        lost = [
+            attempt
+            for attempt, renewal in heard
+            if not (renewal.is_owned or attempt.has_ended or attempt.is_lost)
+        ]
+        self._report_lost(connection, lost)
+        for attempt, renewal in heard:
+            if renewal.is_owned and renewal.cancel_requested:
                 attempt.context.cancel()
-            else:
-                continue
-            self._on_unwanted(attempt)
+            if not attempt.has_ended and (attempt.is_lost or attempt.context.is_cancelled):
+                self._on_unwanted(attempt)
+
+    def _report_lost(
+        self, connection: psycopg.Connection[Any], attempts: Sequence[Attempt]
+    ) -> None:
+        if not attempts:
+            return
+        keys = [attempt.key for attempt in attempts]
+        # An atomic job records its success before this process hears of it.
+        recorded = {
+            attempt.id
+            for attempt in resolve_attempts(connection, keys, worker_id=self._worker_id)
+            if attempt.is_recorded
+        }
+        for attempt in attempts:
+            if attempt.job.id not in recorded:
+                report_lost(attempt)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self.beat()
-                pause = self._interval
+                if monotonic() >= self._beat_at:
+                    self.beat()
+                    self._beat_at = monotonic() + self._interval
+                else:
+                    self.look()
+                pause = min(self._look_interval, max(0.0, self._beat_at - monotonic()))
             except psycopg.Error as error:
                 # Sooner than the next beat: every lease is getting shorter.
+                self._beat_at = 0.0
                 pause = min(1.0, self._interval)
                 self._note_outage(error)
             self._stopped.wait(pause)

@@ -144,6 +144,7 @@ class Worker:
             in_hand=self._in_hand,
             lease=settings.lease_duration,
             interval=settings.heartbeat_interval,
+            look_interval=min(settings.poll_interval, settings.heartbeat_interval),
             queues=lambda: self._order.names,
             concurrency=options.concurrency,
             channel=self._channel if settings.listen else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -55,6 +56,14 @@ def gated_atomic(context: JobContext, gate: str) -> None:
     note(context, "end")
 
 
+@job(max_attempts=5)
+def until_cancelled(context: JobContext) -> None:
+    """Run until somebody asks to cancel the job."""
+    note(context, "start")
+    wait_until_true(lambda: context.is_cancelled, "the job was never cancelled")
+    note(context, "end")
+
+
 @job(max_attempts=2)
 def kill_own_process(context: JobContext) -> None:
     """Take the worker down, as a segmentation fault would."""
@@ -81,8 +90,13 @@ def stuck(context: JobContext, pipe: str) -> None:
 
 def wait_for_gate(gate: str) -> None:
     """Return when the file exists."""
+    wait_until_true(Path(gate).exists, f"the gate {gate} was never opened")
+
+
+def wait_until_true(condition: Callable[[], bool], complaint: str) -> None:
+    """Return when a condition holds."""
     tick, deadline = threading.Event(), monotonic() + LONGEST
-    while not Path(gate).exists():
+    while not condition():
         if monotonic() > deadline:
-            raise TimeoutError(f"The gate {gate} was never opened.")
+            raise TimeoutError(complaint)
         tick.wait(0.01)

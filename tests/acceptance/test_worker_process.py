@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from django.db import transaction
 
 from django_pgjobs import enqueue_many
+from django_pgjobs.administration import operations
 from tests.acceptance.jobs import (
     gated,
     gated_async,
@@ -16,6 +18,7 @@ from tests.acceptance.jobs import (
     gated_in_transaction,
     kill_own_process,
     quick,
+    until_cancelled,
 )
 from tests.fix_workers import wait_until
 
@@ -77,6 +80,23 @@ def test_a_worker_stopped_past_its_lease_cannot_finish_its_job(processes, tmp_pa
     processes.wait_for_status(job.id, "completed")
     locked_by = processes.value("SELECT locked_by FROM jobs_completed WHERE id = %s", job.id)
     assert f":{owner.pid}:" in locked_by
+    processes.check_invariants([job.id])
+
+
+#: The heartbeat comes too late for the patience of a test.
+SELDOM = {"LEASE_DURATION": 900.0, "HEARTBEAT_INTERVAL": 300.0}
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_a_running_job_hears_of_its_cancellation_before_the_next_heartbeat(processes, listen):
+    processes.environment["PGJOBS_TEST_SETTINGS"] = json.dumps({"LISTEN": listen})
+    job = until_cancelled.enqueue()
+    processes.worker(durations=SELDOM)
+    processes.wait_for_start(job.id)
+
+    operations.cancel(None, [job.id], reason="enough")
+
+    processes.wait_for_status(job.id, "cancelled")
     processes.check_invariants([job.id])
 
 

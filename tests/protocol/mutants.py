@@ -47,6 +47,7 @@ def refused(connection, job) -> None:
     assert calls.complete(connection, job) == []
     assert calls.end(connection, job) == []
     assert not calls.renew(connection, job).is_owned
+    assert calls.check(connection, job) == {job.id: False}
     assert not JobAttempt.objects.exists()
 
 
@@ -69,6 +70,7 @@ def a_job_that_does_not_run_is_refused(connection):
         assert calls.complete(connection, job) == []
         assert calls.end(connection, job) == []
         assert not calls.renew(connection, job).is_owned
+        assert calls.check(connection, job) == {job.id: False}
         assert connection.execute("SELECT count(*) FROM job_attempts").fetchone() == (0,)
 
 
@@ -153,6 +155,19 @@ MUTANTS = [
         {"finish/renew_leases": WORKER},
         ("a token issued twice, complete",),
         another_worker_is_refused,
+    ),
+    Mutant(
+        "look without the token", {"finish/check_leases": TOKEN}, oracle=a_stale_token_is_refused
+    ),
+    Mutant(
+        "look without the worker",
+        {"finish/check_leases": WORKER},
+        oracle=another_worker_is_refused,
+    ),
+    Mutant(
+        "look without the status",
+        {"finish/check_leases": RUNNING},
+        oracle=a_job_that_does_not_run_is_refused,
     ),
     Mutant(
         "renew without the status",

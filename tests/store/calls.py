@@ -78,6 +78,13 @@ def renew(connection, job, *, worker=WORKER, fence_token=None, lease=LEASE):
     return renewal
 
 
+def check(connection, *jobs, worker=WORKER):
+    """Return what is heard of the jobs that are not wanted: owned or not, by id."""
+    attempts = [(job.id, job.fence_token) for job in jobs]
+    renewals = finish.check_leases(connection, attempts, worker_id=worker)
+    return {renewal.id: renewal.is_owned for renewal in renewals}
+
+
 def resolve(connection, job, fence_token=None, *, worker=WORKER):
     attempts = [(job.id, fence_token or job.fence_token)]
     (resolved,) = finish.resolve_attempts(connection, attempts, worker_id=worker)

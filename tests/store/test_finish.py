@@ -22,7 +22,7 @@ from tests import factories
 from tests.factories import WORKER
 from tests.fix_database import wait_until_blocked
 
-from .calls import BACKOFF, LEASE, claim_jobs, complete, end, renew, resolve
+from .calls import BACKOFF, LEASE, check, claim_jobs, complete, end, renew, resolve
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -384,6 +384,37 @@ class TestEndAttempts:
 
     def test_no_ending_is_no_error(self):
         assert end_attempts(connection, [], worker_id=WORKER, **BACKOFF) == []
+
+
+class TestCheckLeases:
+    """The look at attempts that take long."""
+
+    def test_nothing_is_heard_of_what_is_wanted(self):
+        assert check(connection, factories.running_job()) == {}
+
+    def test_a_cancellation_is_heard(self):
+        job = factories.running_job(cancel_requested=True)
+
+        assert check(connection, factories.running_job(), job) == {job.id: True}
+
+    def test_a_loss_is_heard(self):
+        taken = factories.running_job(worker="worker-b")
+        reclaimed = factories.running_job()
+        reclaimed.fence_token -= 1
+        gone = factories.completed_job()
+
+        heard = check(connection, factories.running_job(), taken, reclaimed, gone)
+
+        assert heard == {taken.id: False, reclaimed.id: False, gone.id: False}
+
+    def test_the_lease_stays_as_it_is(self):
+        job = factories.running_job(cancel_requested=True)
+        before = job.lease_expires
+
+        check(connection, job)
+
+        job.refresh_from_db()
+        assert job.lease_expires == before
 
 
 class TestRenewLeases:
