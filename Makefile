@@ -13,11 +13,13 @@ PYTEST_OPTIONS ?= -n logical
 # How many orders of steps `make explore` tries of each scenario, and from which randomness.
 SCHEDULES ?= 400
 SEED ?= 1
+# For how long `make chaos` lets things go wrong.
+SECONDS ?= 45
 
 export DJANGO_SETTINGS_MODULE ?= tests.settings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint types migrations pytest explore bench docs format matrix clean
+.PHONY: help demo serve test lint types migrations pytest explore chaos bench docs format matrix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,9 @@ pytest: $(READY) ## run the tests only
 explore: $(READY) ## interleave the statements: make explore SCHEDULES=400 SEED=1
 	PGJOBS_SCHEDULES=$(SCHEDULES) PGJOBS_SEED=$(SEED) \
 	    $(BIN)/python -m pytest tests/protocol/test_interleavings.py --timeout 1800 $(PYTEST_OPTIONS)
+
+chaos: $(READY) ## break everything at once: make chaos SECONDS=45 SEED=1
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,38 @@
+"""``python -m tests.chaos``"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.chaos.faults import schedule
+from tests.chaos.run import run_chaos
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run chaos from a seed; return 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=45.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="print the faults and do nothing")
+    options = parser.parse_args(arguments)
+    faults = schedule(options.seed, options.seconds)
+    if options.show:
+        print(*faults, sep="\n")
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="pgjobs-chaos-"))
+    verdict = run_chaos(folder, faults, seed=options.seed, seconds=options.seconds)
+    print(f"seed {options.seed}, {options.seconds:.0f} s; logs and ledger in {folder}")
+    for name, figure in verdict.figures.items():
+        print(f"  {name}: {figure}")
+    for problem in verdict.problems:
+        print(f"BROKEN: {problem}")
+    print("nothing was broken" if not verdict.problems else f"{len(verdict.problems)} broken")
+    return 1 if verdict.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""A run: chaos, then healing, then every job must end, then the verdict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+from tests.chaos.acts import Chaos
+from tests.chaos.faults import Fault
+from tests.chaos.site import Site, site
+from tests.chaos.verdict import Verdict, judge
+from tests.fix_workers import wait_until
+from tests.ledger import read_ledger
+
+#: Seconds for everything to end after the healing.
+DRAIN = 150.0
+
+#: Seconds over which idle workers must be idle, and how much of a processor that is at most.
+REST = 1.0
+REST_AT_MOST = 0.5
+
+#: Each fires its first slot at some second of the run.
+SCHEDULES = """
+INSERT INTO cron_schedules (name, job_name, cron_expression, next_run_at)
+SELECT 'chaos ' || number, 'tests.chaos.jobs.tick', '0 0 1 1 *',
+    now() + number * interval '1 second'
+FROM generate_series(1, %s) AS number
+"""
+
+#: A killed leader would hold up the drain for the rest of its term.
+FREE_LEADERSHIP = "UPDATE maintenance_leader SET expires_at = now()"
+
+
+def run_chaos(folder: Path, faults: Sequence[Fault], *, seed: int, seconds: float) -> Verdict:
+    """Let everything go wrong that is in ``faults``, and judge what is left.
+
+    Args:
+        folder: for logs and the ledger; empty.
+        faults: what happens when.
+        seed: of what the producers do.
+        seconds: from the first job to the healing.
+    """
+    with site(folder, producer=("{name}", str(seed))) as made:
+        with made.connect() as connection:
+            connection.execute(SCHEDULES, [int(seconds)])
+        made.revive()
+        wait_until(lambda: read_ledger(made.ledger).events, "the first job runs")
+        chaos = Chaos(made)
+        _rage(made, chaos, faults, seconds)
+        chaos.heal()
+        made.stop("producer")
+        made.stop("worker", "maintenance")
+        verdict = _end(made, chaos.cancelled)
+        verdict.figures["faults"] = dict(sorted(chaos.done.items()))
+        return verdict
+
+
+def run_zombies(folder: Path, *, count: int, mutant: str = "") -> Verdict:
+    """Have every job finished by somebody who has lost it while somebody else has it.
+
+    Args:
+        folder: for logs and the ledger; empty.
+        count: of jobs.
+        mutant: of the workers, see tests.chaos.mutants.
+    """
+    with site(folder, producer=("{name}", "1", "zombie", str(count)), mutant=mutant) as made:
+        made.revive()
+        wait_until(lambda: _committed(made) >= count, "every job is enqueued")
+        made.stop("producer")
+        return _end(made)
+
+
+def _committed(made: Site) -> int:
+    enqueues = read_ledger(made.ledger).enqueues.values()
+    return sum(enqueue.verdict == "committed" for enqueue in enqueues)
+
+
+def _end(made: Site, cancelled: Sequence[tuple[int, int]] = ()) -> Verdict:
+    """Let every job end, and judge."""
+    began = monotonic()
+    _drain(made)
+    seconds = monotonic() - began
+    verdict = judge(made, cancelled=cancelled)
+    verdict.figures["processes"] = sum(1 for _ in made.processes())
+    verdict.figures["seconds to drain"] = round(seconds, 1)
+    _rest(made, verdict)
+    made.stop("worker", "maintenance")
+    return verdict
+
+
+def _rage(made: Site, chaos: Chaos, faults: Sequence[Fault], seconds: float) -> None:
+    began, clock = monotonic(), Event()
+    for fault in faults:
+        while (wait := fault.at - (monotonic() - began)) > 0:
+            made.revive()
+            clock.wait(min(wait, 0.1))
+        chaos.do(fault)
+    while monotonic() - began < seconds:
+        made.revive()
+        clock.wait(0.1)
+
+
+def _drain(made: Site) -> None:
+    """Run fresh workers until every job has ended; some jobs kill them."""
+    with made.connect() as connection:
+        connection.execute(FREE_LEADERSHIP)
+
+        def is_empty() -> bool:
+            for place in (*made.named("worker"), *made.named("maintenance")):
+                if not place.is_alive:
+                    made.start(place)
+            row = connection.execute("SELECT NOT EXISTS (SELECT FROM jobs_active)").fetchone()
+            return bool(row and row[0])
+
+        deadline, clock = monotonic() + DRAIN, Event()
+        while not is_empty() and monotonic() < deadline:
+            clock.wait(0.1)
+
+
+def _rest(made: Site, verdict: Verdict) -> None:
+    """See whether a worker that has nothing to do does nothing."""
+    before = {place.name: cpu_seconds(place.running.pid) for place in made.named("worker")}
+    Event().wait(REST)
+    for place in made.named("worker"):
+        used = cpu_seconds(place.running.pid) - before[place.name]
+        if used > REST * REST_AT_MOST:
+            verdict.problems.append(f"{place.name} used {used:.2f} s in {REST:.0f} s of rest")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used; 0.0 where that cannot be known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
