@@ -14,6 +14,7 @@ from ..administration import operations
 from ..definitions.registry import registry
 from ..models import ActiveJob, CompletedJob
 from ..states import JobStatus
+from .bulk import CANCEL
 from .filters import JobNameFilter, QueueFilter, UnfinishedStatusFilter
 from .jobs import JobAdmin
 from .search import UNFINISHED
@@ -40,6 +41,7 @@ class ActiveJobAdmin(JobAdmin):
     )
     actions = ("cancel_jobs",)
     action = ("cancel_jobs", gettext_lazy("Cancel this job"))
+    pages = ((CANCEL.name, CANCEL.title, CANCEL.permission, CANCEL.show),)
     private_fields = ("payload", "meta")
     words = UNFINISHED
     counterpart = CompletedJob

@@ -16,6 +16,7 @@ from ..models import ActiveJob, CompletedJob, JobAttempt
 from .base import ReadOnlyAdmin
 from .changelists import AttemptChangeList
 from .columns import moment, span
+from .errors import show_error_groups
 from .jobs import PRIVATE_OF_ATTEMPTS
 from .search import ATTEMPTS, SearchError, parse
 
@@ -47,6 +48,8 @@ class JobAttemptAdmin(ReadOnlyAdmin):
     search_help_text = _("A job's id.")
     change_list_template = "pgjobs/list.html"
 
+    pages = (("errors", _("Errors by kind"), None, show_error_groups),)
+
     #: Columns that no list reads.
     private_fields: ClassVar[tuple[str, ...]] = PRIVATE_OF_ATTEMPTS
 
@@ -54,9 +57,9 @@ class JobAttemptAdmin(ReadOnlyAdmin):
         css: ClassVar[Any] = {"all": ["pgjobs/admin.css"]}
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the address of the list alone."""
-        name = f"django_pgjobs_{self.opts.model_name}_changelist"
-        return [pattern for pattern in super().get_urls() if pattern.name == name]
+        """Return the addresses of the list and of the errors."""
+        names = {f"{self._url_prefix}_{name}" for name in ("changelist", "errors")}
+        return [pattern for pattern in super().get_urls() if pattern.name in names]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[AttemptChangeList]:
         return AttemptChangeList

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.contrib import admin, messages
@@ -9,7 +11,8 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
@@ -82,7 +85,44 @@ class GuardedAdmin(Admin):
         return {getattr(item, "parameter_name", "") for item in filters or ()} - {"", None}
 
 
-class ReadOnlyAdmin(GuardedAdmin):
+class LinkedAdmin(GuardedAdmin):
+    """A list with further pages of its own, each at an address below the list's.
+
+    A page is a name, a title, the permission that it needs beside that to see the list, or None,
+    and a view.
+    """
+
+    #: Further pages.
+    pages: ClassVar[tuple[tuple[str, Any, str | None, Callable[..., HttpResponse]], ...]] = ()
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses of the list, of its rows, and of the further pages."""
+        own = [
+            path(f"{name}/", self._guarded(view), name=f"{self._url_prefix}_{name}")
+            for name, _title, _permission, view in self.pages
+        ]
+        return [*own, *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Show the list, with links to the pages that the user may see."""
+        links = [
+            (f"admin:{self._url_prefix}_{name}", title)
+            for name, title, permission, _view in self.pages
+            if permission is None or request.user.has_perm(permission)
+        ]
+        return super().changelist_view(request, {"links": links} | (extra_context or {}))
+
+    @property
+    def _url_prefix(self) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}"
+
+    def _guarded(self, view: Callable[..., HttpResponse]) -> Callable[..., Any]:
+        return self.admin_site.admin_view(partial(view, self))
+
+
+class ReadOnlyAdmin(LinkedAdmin):
     """Rows that only the protocol writes: nobody adds, changes or deletes them here."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from ..administration import operations
 from ..models import ActiveJob, CompletedJob
 from ..states import JobStatus
+from .bulk import REDRIVE
 from .filters import FinishedStatusFilter, JobNameFilter, QueueFilter
 from .jobs import JobAdmin
 from .search import FINISHED
@@ -36,11 +37,12 @@ class CompletedJobAdmin(JobAdmin):
     )
     list_filter = (FinishedStatusFilter, QueueFilter, JobNameFilter)
     search_help_text = gettext_lazy(
-        "A job's id, or exact values: job:NAME, queue:NAME, tenant:NUMBER. "
+        "A job's id, or exact values: job:NAME, queue:NAME, tenant:NUMBER, fingerprint:TEXT. "
         "Quote values with spaces."
     )
     actions = ("redrive_jobs",)
     action = ("redrive_jobs", gettext_lazy("Redrive this job"))
+    pages = ((REDRIVE.name, REDRIVE.title, REDRIVE.permission, REDRIVE.show),)
     private_fields = ("payload", "meta", "result", "error_message")
     words = FINISHED
     counterpart = ActiveJob
@@ -55,6 +57,7 @@ class CompletedJobAdmin(JobAdmin):
                     "last_started",
                     "duration",
                     "error_class",
+                    "fingerprint",
                     "fence_token",
                     "claims",
                     "generation",
@@ -78,7 +81,7 @@ class CompletedJobAdmin(JobAdmin):
             return conditions
         # In two partial indexes: completed jobs, and jobs without a tenant, are not.
         missing = {"status": JobStatus.COMPLETED, "tenant_id": 0}
-        for field in ("status", "tenant_id", "job_name", "queue_name"):
+        for field in ("fingerprint", "status", "tenant_id", "job_name", "queue_name"):
             if field in conditions and conditions[field] != missing.get(field):
                 return {field: conditions[field]}
         return {}

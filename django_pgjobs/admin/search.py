@@ -12,8 +12,9 @@ from .base import BIGINT
 
 #: Words of a search and the columns they stand for.
 ID: Final = {"id": "id"}
-FINISHED: Final = ID | {"job": "job_name", "queue": "queue_name", "tenant": "tenant_id"}
-UNFINISHED: Final = FINISHED | {"key": "idempotency_key"}
+_JOBS: Final = ID | {"job": "job_name", "queue": "queue_name", "tenant": "tenant_id"}
+FINISHED: Final = _JOBS | {"fingerprint": "fingerprint"}
+UNFINISHED: Final = _JOBS | {"key": "idempotency_key"}
 ATTEMPTS: Final = {"id": "job_id"}
 
 _NUMBERS: Final = frozenset({"id", "job_id", "tenant_id"})

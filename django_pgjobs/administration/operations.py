@@ -7,9 +7,10 @@ a management command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from django.db import connections, transaction
 from django.db.models.functions import Now
@@ -18,15 +19,20 @@ from ..conf import get_settings
 from ..definitions.definition import queue_problems
 from ..exceptions import OperationError, PermissionRequired
 from ..models import QueueConfig
+from ..producer.waking import wake_queues
 from ..states import JobStatus
 from ..store.administer import CancelledJob, cancel_jobs, redrive_jobs
 from ..store.execute import JobId
+from .filters import UnfinishedFilter, UnsuccessfulFilter, matching
 
 CANCEL_JOB: Final = "django_pgjobs.cancel_job"
 REDRIVE_JOB: Final = "django_pgjobs.redrive_job"
 PAUSE_QUEUE: Final = "django_pgjobs.pause_queue"
 
 _IDS: Final = range(1, 2**63)
+
+#: Jobs of one statement.
+BATCH: Final = 1_000
 
 #: How often to ask again for jobs whose row somebody else had locked.
 _TRIES: Final = 5
@@ -46,6 +52,16 @@ class Cancellation:
     requested: list[JobId]
     skipped: list[JobId]
 
+    @classmethod
+    def sum(cls, parts: Iterable[Self]) -> Self:
+        """Return what became of all parts."""
+        total = cls([], [], [])
+        for part in parts:
+            total.cancelled.extend(part.cancelled)
+            total.requested.extend(part.requested)
+            total.skipped.extend(part.skipped)
+        return total
+
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
@@ -60,6 +76,16 @@ class Redrive:
     redriven: list[JobId]
     conflicting: list[JobId]
     skipped: list[JobId]
+
+    @classmethod
+    def sum(cls, parts: Iterable[Self]) -> Self:
+        """Return what became of all parts."""
+        total = cls([], [], [])
+        for part in parts:
+            total.redriven.extend(part.redriven)
+            total.conflicting.extend(part.conflicting)
+            total.skipped.extend(part.skipped)
+        return total
 
 
 def cancel(actor: Any, ids: Iterable[int], *, reason: str = "") -> Cancellation:
@@ -92,7 +118,7 @@ def cancel(actor: Any, ids: Iterable[int], *, reason: str = "") -> Cancellation:
 
 
 def redrive(actor: Any, ids: Iterable[int]) -> Redrive:
-    """Make dead and cancelled jobs pending again.
+    """Make dead and cancelled jobs pending again, with all their attempts.
 
     Raises:
         PermissionRequired: the actor may not redrive jobs.
@@ -100,12 +126,74 @@ def redrive(actor: Any, ids: Iterable[int]) -> Redrive:
     """
     _require(actor, REDRIVE_JOB)
     wanted = _wanted(ids)
-    answers = {job.id: job.is_redriven for job in redrive_jobs(_connection(), wanted)}
+    with transaction.atomic(using=_alias()):
+        found = redrive_jobs(_connection(), wanted)
+        redriven = [job for job in found if job.is_redriven]
+        wake_queues(_connection(), Counter(job.queue_name for job in redriven))
+    answered = {job.id for job in found}
     return Redrive(
-        redriven=[job_id for job_id, is_redriven in answers.items() if is_redriven],
-        conflicting=[job_id for job_id, is_redriven in answers.items() if not is_redriven],
-        skipped=[job_id for job_id in wanted if job_id not in answers],
+        redriven=[job.id for job in redriven],
+        conflicting=[job.id for job in found if not job.is_redriven],
+        skipped=[job_id for job_id in wanted if job_id not in answered],
     )
+
+
+def cancel_matching(
+    actor: Any, wanted: UnfinishedFilter, *, reason: str = ""
+) -> Iterator[Cancellation]:
+    """Cancel the unfinished jobs that match, some at a time, as the caller iterates.
+
+    Jobs enqueued after the beginning are left alone.
+
+    Yields:
+        What became of each part; their :meth:`Cancellation.sum` is what became of all.
+
+    Raises:
+        PermissionRequired: the actor may not cancel jobs.
+    """
+    _require(actor, CANCEL_JOB)
+    return (
+        cancel(actor, part, reason=reason)
+        for ids in matching(_connection(), wanted)
+        for part in batched(ids, BATCH)
+    )
+
+
+def redrive_matching(
+    actor: Any, wanted: UnsuccessfulFilter, *, batch_size: int | None = None
+) -> Iterator[Redrive]:
+    """Redrive the dead or cancelled jobs that match, some at a time, as the caller iterates.
+
+    A job that fails again meanwhile is not redriven twice.
+
+    Args:
+        actor: a user, or None.
+        wanted: which jobs.
+        batch_size: jobs of one part, at most and unless given BATCH.
+
+    Yields:
+        What became of each part; their :meth:`Redrive.sum` is what became of all.
+
+    Raises:
+        PermissionRequired: the actor may not redrive jobs.
+    """
+    _require(actor, REDRIVE_JOB)
+    return (
+        redrive(actor, part)
+        for ids in matching(_connection(), wanted)
+        for part in batched(ids, batch_size or BATCH)
+    )
+
+
+def count_matching(wanted: UnfinishedFilter | UnsuccessfulFilter) -> int:
+    """Return how many jobs match just now."""
+    return sum(len(ids) for ids in matching(_connection(), wanted))
+
+
+def batched(ids: list[JobId], size: int) -> Iterator[list[JobId]]:
+    """Yield ``ids`` in parts of at most ``size``."""
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
 
 
 def pause(actor: Any, queue_name: str) -> bool:

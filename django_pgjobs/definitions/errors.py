@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent
 import hashlib
 import itertools
+import os
 import re
 import traceback
 from typing import Final
+
+import asgiref
 
 #: Longest error message, in characters.
 MAX_MESSAGE: Final = 10_000
 
 #: Longest traceback, in characters; the middle is left out.
 MAX_TRACEBACK: Final = 50_000
+
+#: Between a worker and a handler. They differ by the kind of pool, and from release to release.
+_BETWEEN: Final = tuple(
+    os.path.join(path, "")
+    for path in (
+        os.path.dirname(os.path.dirname(__file__)),
+        *asgiref.__path__,
+        *asyncio.__path__,
+        *concurrent.__path__,
+    )
+)
 
 _LINE_NUMBER: Final = re.compile(r"\bline \d+")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -48,9 +64,10 @@ def fingerprint_of(error: BaseException) -> str:
 
     Made of the exception's class and the functions it passed through, in order; line
     numbers, addresses and ids do not count, so it survives an edit elsewhere in a file.
-    Neither does how deep a recursion went.
+    Neither does how deep a recursion went, nor where a worker ran the handler.
     """
-    frames = traceback.extract_tb(error.__traceback__)
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in every if not frame.filename.startswith(_BETWEEN)] or every
     places = (f"{frame.filename.rpartition('/')[2]}:{frame.name}" for frame in frames)
     path = [place for place, _ in itertools.groupby(places)]
     text = "\n".join([class_path(error), *path])

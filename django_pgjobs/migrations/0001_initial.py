@@ -71,6 +71,7 @@ STATE_OPERATIONS = [
             ("completed_at", models.DateTimeField(verbose_name="completed at")),
             ("error_class", models.TextField(null=True, verbose_name="error class")),
             ("error_message", models.TextField(null=True, verbose_name="error message")),
+            ("fingerprint", models.TextField(null=True, verbose_name="fingerprint")),
             ("result", models.JSONField(null=True, verbose_name="result")),
         ],
         options={

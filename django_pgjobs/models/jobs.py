@@ -144,6 +144,7 @@ class CompletedJob(BaseJob):
     completed_at = models.DateTimeField(_("completed at"))
     error_class = models.TextField(_("error class"), null=True)
     error_message = models.TextField(_("error message"), null=True)
+    fingerprint = models.TextField(_("fingerprint"), null=True)
     result = models.JSONField(_("result"), null=True)
 
     objects = JobManager()

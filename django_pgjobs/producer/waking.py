@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final
@@ -54,9 +54,16 @@ awake = AwakeWorkers()
 def wake_for(connection: Any, jobs: Iterable[NewJob]) -> None:
     """Wake sleeping workers for jobs that were just written in the same transaction."""
     settings = get_settings()
+    if settings.listen:
+        interval = settings.poll_interval
+        wake_queues(connection, Counter(job.queue for job in jobs if is_soon(job, interval)))
+
+
+def wake_queues(connection: Any, wanted: Mapping[str, int]) -> None:
+    """Wake sleeping workers for so many jobs of each queue, when the transaction commits."""
+    settings = get_settings()
     if not settings.listen:
         return
-    wanted = Counter(job.queue for job in jobs if is_soon(job, settings.poll_interval))
     for queue, count in wanted.items():
         if awake.are_awake(settings.database, queue):
             continue

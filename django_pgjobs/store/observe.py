@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from .execute import Executor, fetch_rows, fetch_values
+from .execute import Executor, JobId, fetch_rows, fetch_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,35 @@ class Vitals:
     strays: int
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Attempts that failed by errors of one kind.
+
+    Attributes:
+        fingerprint: of the kind.
+        error_class: of the newest.
+        count: attempts of late.
+        jobs: how many different ones they were of.
+        dead: jobs dead of it that have not been redriven, at most 10,000.
+        first_seen: in all of the history.
+        last_seen: end of the newest attempt.
+        job_id: of the newest.
+        job_name: of the newest.
+        error_message: of the newest.
+    """
+
+    fingerprint: str
+    error_class: str | None
+    count: int
+    jobs: int
+    dead: int
+    first_seen: datetime
+    last_seen: datetime
+    job_id: JobId
+    job_name: str
+    error_message: str | None
+
+
 def count_pending(connection: Executor, *, limit: int) -> int:
     """Return how many jobs are pending, at most ``limit``. See sql/observe/count_pending.sql."""
     (pending,) = fetch_values(connection, "observe/count_pending", {"limit": limit})
@@ -53,3 +82,11 @@ def read_vitals(connection: Executor, *, silence: timedelta) -> Vitals:
     """Return whether everything is at work. See sql/observe/read_vitals.sql."""
     (vitals,) = fetch_rows(connection, "observe/read_vitals", {"silence": silence}, Vitals)
     return vitals
+
+
+def read_error_groups(
+    connection: Executor, *, within: timedelta, job_name: str | None, limit: int
+) -> list[ErrorGroup]:
+    """Return the errors of late, each kind once. See sql/observe/read_error_groups.sql."""
+    params = {"within": within, "job_name": job_name, "limit": limit}
+    return fetch_rows(connection, "observe/read_error_groups", params, ErrorGroup)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from django_pgjobs.definitions.errors import (
     MAX_MESSAGE,
@@ -170,6 +172,20 @@ def test_a_fingerprint_survives_another_message_and_an_edit_above():
         fingerprint_of(caught(before, 2)),
         fingerprint_of(caught(after, 3)),
     }
+
+    assert len(prints) == 1
+
+
+def test_a_fingerprint_does_not_depend_on_what_calls_the_handler():
+    handler = compiled("def handler():\n    raise ValueError\n")
+    coroutine = compiled("async def handler():\n    raise ValueError\n")
+    with ThreadPoolExecutor(1) as pool:
+        from_a_thread = pool.submit(handler).result
+
+        prints = {
+            fingerprint_of(caught(function))
+            for function in (handler, from_a_thread, async_to_sync(coroutine))
+        }
 
     assert len(prints) == 1
 

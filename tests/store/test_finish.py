@@ -125,6 +125,7 @@ class TestCompleteJobs:
             "completed_at",
             "error_class",
             "error_message",
+            "fingerprint",
             "result",
         }
         assert {name: getattr(finished, name) for name in kept} == {
@@ -301,11 +302,11 @@ class TestEndAttempts:
     def test_the_last_failure_is_final_and_keeps_its_error(self):
         job = factories.running_job(attempt=3, max_attempts=3)
 
-        end(connection, job, error_class="ValueError", error_message="no")
+        end(connection, job, error_class="ValueError", error_message="no", fingerprint="f")
 
         finished = CompletedJob.objects.get()
         attempt = JobAttempt.objects.get(claim=3)
-        assert finished.status == JobStatus.DEAD
+        assert (finished.status, finished.fingerprint) == (JobStatus.DEAD, "f")
         assert (finished.error_class, finished.error_message) == ("ValueError", "no")
         assert finished.fence_token == attempt.fence_token == job.fence_token
         assert finished.completed_at == attempt.finished_at

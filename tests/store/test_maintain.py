@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -52,6 +53,19 @@ class TestReapLeases:
         assert (row.outcome, row.claim, row.worker_id) == ("lost", 1, WORKER)
         assert row.finished_at == now
         assert import_string(row.error_class).__name__ == "LeaseLost"
+
+    def test_losses_of_jobs_of_one_name_share_a_fingerprint(self):
+        for name in ("tests.é", "tests.é", "tests.b"):
+            factories.running_job(
+                job_name=name, attempt=1, max_attempts=1, lease_expired_by=MINUTE
+            )
+
+        reap(connection)
+
+        prints = dict(JobAttempt.objects.values_list("job_name", "fingerprint").distinct())
+        assert len(set(prints.values())) == len(prints) == 2
+        assert prints == dict(CompletedJob.objects.values_list("job_name", "fingerprint"))
+        assert all(re.fullmatch("[0-9a-f]{16}", value) for value in prints.values())
 
     def test_further_losses_back_off(self):
         now = factories.server_now()

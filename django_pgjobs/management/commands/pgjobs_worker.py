@@ -16,6 +16,7 @@ from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
 from ...worker.queues import parse_queues
 from ...worker.worker import Worker, WorkerOptions
+from ..arguments import positive
 from ..starting import log_to_stderr, wait_for_schema
 
 
@@ -92,10 +93,3 @@ def queues(text: str) -> dict[str, int]:
         return parse_queues(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
-
-
-def positive(text: str) -> int:
-    """Return a whole number of at least 1."""
-    if not (text.isascii() and text.isdigit() and int(text) >= 1):
-        raise ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)

@@ -169,6 +169,7 @@ CREATE TABLE jobs_completed (
     group_key         text,
     error_class       text,
     error_message     text,
+    fingerprint       text,
     payload           jsonb       NOT NULL,
     result            jsonb,
     meta              jsonb,
@@ -182,6 +183,8 @@ CREATE INDEX jobs_completed_job ON jobs_completed (job_name, id);
 CREATE INDEX jobs_completed_queue ON jobs_completed (queue_name, id);
 CREATE INDEX jobs_completed_tenant ON jobs_completed (tenant_id, id) WHERE tenant_id <> 0;
 CREATE INDEX jobs_completed_unsuccessful ON jobs_completed (status, id) WHERE status > 'completed';
+CREATE INDEX jobs_completed_fingerprint ON jobs_completed (fingerprint, id)
+    WHERE fingerprint IS NOT NULL;
 
 -- A net: a completion can never fail for want of a partition. Empty in health.
 CREATE TABLE jobs_completed_default PARTITION OF jobs_completed DEFAULT;

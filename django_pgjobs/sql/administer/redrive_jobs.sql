@@ -8,7 +8,8 @@
 -- the job would expire at once. A job whose idempotency key an unfinished job holds
 -- stays where it is.
 --
--- Returns `id` and `is_redriven` of each dead or cancelled job found; false: its key is taken.
+-- Returns `id`, `queue_name` and `is_redriven` of each dead or cancelled job found; false: its key
+-- is taken.
 -- Locks   jobs_completed rows, waiting for another redrive of the same job.
 -- Index   jobs_completed_pkey, in every partition
 WITH found AS MATERIALIZED (
@@ -118,6 +119,7 @@ moved AS (
         AND jobs_completed.completed_at = found.completed_at
 )
 SELECT found.id,
+    found.queue_name,
     returned.id IS NOT NULL AS is_redriven
 FROM found
 LEFT JOIN returned ON returned.id = found.id

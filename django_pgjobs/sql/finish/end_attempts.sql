@@ -213,7 +213,8 @@ finished AS (
         owned.status,
         owned.finished_at,
         owned.error_class,
-        owned.error_message
+        owned.error_message,
+        owned.fingerprint
 ),
 buried AS (
     INSERT INTO jobs_completed (
@@ -240,6 +241,7 @@ buried AS (
         group_key,
         error_class,
         error_message,
+        fingerprint,
         payload,
         meta
     )
@@ -266,6 +268,7 @@ buried AS (
         finished.group_key,
         finished.error_class,
         finished.error_message,
+        finished.fingerprint,
         finished.payload,
         finished.meta
     FROM finished

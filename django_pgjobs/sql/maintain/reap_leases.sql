@@ -13,7 +13,8 @@
 -- Everything it needs is on the row: it works in a process that lacks the handlers. A lease
 -- renewed meanwhile is seen under the row's lock and left alone. Each attempt gets its
 -- row of job_attempts, outcome lost, in this statement: also one whose job is cancelled,
--- because resolve_attempts takes any other outcome for the worker's own.
+-- because resolve_attempts takes any other outcome for the worker's own. Losses of jobs of one
+-- name share a fingerprint.
 --
 -- Returns a row for each reaped attempt: `id`, `job_name`, `queue_name`, `worker_id`,
 -- `attempt` and `status` (the job's new one).
@@ -35,7 +36,8 @@ WITH expired AS MATERIALIZED (
             WHEN jobs_active.cancel_requested THEN 'cancelled'
             WHEN jobs_active.attempt >= jobs_active.max_attempts THEN 'dead'
             ELSE 'failed'
-        END::job_status AS status
+        END::job_status AS status,
+        substr(encode(sha256(convert_to('lost ' || jobs_active.job_name, 'UTF8')), 'hex'), 1, 16) AS fingerprint
     FROM jobs_active
     WHERE jobs_active.status = 'running'
         AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
@@ -59,7 +61,8 @@ recorded AS (
         worker_id,
         outcome,
         error_class,
-        error_message
+        error_message,
+        fingerprint
     )
     SELECT expired.id,
         expired.tenant_id,
@@ -74,7 +77,8 @@ recorded AS (
         expired.locked_by,
         'lost',
         'django_pgjobs.exceptions.LeaseLost',
-        'The lease expired: worker ' || expired.locked_by || ' did not renew it.'
+        'The lease expired: worker ' || expired.locked_by || ' did not renew it.',
+        expired.fingerprint
     FROM expired
 ),
 waiting AS (
@@ -128,7 +132,8 @@ finished AS (
         jobs_active.payload,
         jobs_active.meta,
         expired.status,
-        expired.finished_at
+        expired.finished_at,
+        expired.fingerprint
 ),
 buried AS (
     INSERT INTO jobs_completed (
@@ -155,6 +160,7 @@ buried AS (
         group_key,
         error_class,
         error_message,
+        fingerprint,
         payload,
         meta
     )
@@ -181,6 +187,7 @@ buried AS (
         finished.group_key,
         'django_pgjobs.exceptions.LeaseLost',
         'The lease of the last attempt expired: worker ' || finished.locked_by || ' did not renew it.',
+        finished.fingerprint,
         finished.payload,
         finished.meta
     FROM finished
