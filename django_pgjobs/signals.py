@@ -7,6 +7,13 @@ A receiver that raises is logged and does no harm to the job.
 ``job_finished(sender, context, outcome, error, duration)``
     An attempt's handler has ended. ``outcome`` is an ``Outcome``, ``error`` the exception
     or None, ``duration`` seconds.
+``job_failed(sender, context, outcome, error, duration, will_retry)``
+    An attempt has failed or timed out: for error reporters. Sent as ``job_finished`` is, in the
+    same thread. ``will_retry`` is False when the job will be dead.
+``attempt_lost(sender, attempt)``
+    Maintenance has ended an attempt whose worker is gone. ``attempt`` has ``id``, ``job_name``,
+    ``queue_name``, ``worker_id``, ``attempt`` and ``status``, the job's new one: ``dead`` if that
+    was its last attempt.
 ``lease_lost(sender, job_id, fence_token)``
     A worker was told that an attempt of its is not its any more.
 ``maintenance_ran(sender, service, report)``
@@ -19,5 +26,7 @@ from django.dispatch import Signal
 
 job_started = Signal()
 job_finished = Signal()
+job_failed = Signal()
+attempt_lost = Signal()
 lease_lost = Signal()
 maintenance_ran = Signal()

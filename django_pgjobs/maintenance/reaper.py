@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psycopg
 
+from .. import signals
 from ..store.maintain import grant_grace, read_clock, reap_leases
 from .service import Report
 
@@ -59,6 +60,8 @@ class Reaper:
             backoff_base=self.backoff_base,
             backoff_cap=self.backoff_cap,
         )
+        for attempt in reaped:
+            signals.attempt_lost.send_robust(type(self), attempt=attempt)
         # Only a run that has succeeded shows that there was no outage.
         self._last = (clock.now, began)
         return Report(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from django_pgjobs import signals
 from django_pgjobs.maintenance.reaper import Reaper, _has_gap
 from django_pgjobs.states import JobStatus
 from tests import factories
@@ -45,6 +46,23 @@ def test_a_job_whose_lease_has_expired_is_returned(connection, reaper):
     assert report.touched == [job.id]
     job.refresh_from_db()
     assert (job.status, job.fence_token, job.attempt) == (JobStatus.FAILED, None, 1)
+
+
+def test_reporters_of_errors_hear_of_lost_attempts(connection, reaper):
+    job = factories.running_job(attempt=3, max_attempts=3, lease_expired_by=EXPIRED)
+    heard = []
+
+    def receiver(attempt, **kwargs):
+        heard.append((attempt.id, attempt.job_name, attempt.attempt, attempt.status))
+        raise RuntimeError("reporter is down")
+
+    signals.attempt_lost.connect(receiver)
+    try:
+        reaper.run_once(connection, batch_size=10)
+    finally:
+        signals.attempt_lost.disconnect(receiver)
+
+    assert heard == [(job.id, "tests.noop", 3, "dead")]
 
 
 def test_a_live_lease_is_left_alone(connection, reaper):

@@ -15,6 +15,7 @@ from django_pgjobs import Backoff, Cancel, JobContext, Retry, Snooze, signals
 from django_pgjobs.definitions.definition import JobDefinition
 from django_pgjobs.definitions.pools import THREADS
 from django_pgjobs.definitions.registry import Registry
+from django_pgjobs.exceptions import InvalidPayload
 from django_pgjobs.states import Outcome
 from django_pgjobs.store.claim import ClaimedJob
 from django_pgjobs.store.finish import Ending, Success
@@ -32,7 +33,7 @@ def run():
     """Return a function that carries one attempt of a handler to its outcome."""
     watch = DeadlineWatch()
 
-    def run(function, payload="{}", *, claims=1, **options):
+    def run(function, payload="{}", *, claims=1, attempt=1, **options):
         registry = Registry()
         if function is not None:
             registry.add(JobDefinition(name="tests.job", function=function, **options))
@@ -46,13 +47,13 @@ def run():
             alias="default",
             worker_id="worker-a",
         )
-        return execution.run(attempt_of(payload, claims=claims))
+        return execution.run(attempt_of(payload, claims=claims, attempt=attempt))
 
     yield run
     watch.stop()
 
 
-def attempt_of(payload="{}", *, claims=1):
+def attempt_of(payload="{}", *, claims=1, attempt=1):
     job = ClaimedJob(
         id=7,
         job_name="tests.job",
@@ -62,14 +63,15 @@ def attempt_of(payload="{}", *, claims=1):
         claim_order=0,
         scheduled_at=timezone.now(),
         fence_token=99,
-        attempt=1,
+        attempt=attempt,
         max_attempts=3,
         claims=claims,
         payload=payload,
         payload_version=1,
         meta=None,
     )
-    return Attempt(job, JobContext(id=7, name="tests.job", claims=claims), THREADS)
+    context = JobContext(id=7, name="tests.job", claims=claims, attempt=attempt, max_attempts=3)
+    return Attempt(job, context, THREADS)
 
 
 def raises(error):
@@ -328,6 +330,44 @@ def test_receivers_hear_of_the_error(run):
         signals.job_finished.disconnect(receiver)
 
     assert heard == [("tests.job", Outcome.FAILED, error)]
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt", "will_retry"),
+    [(ValueError("no"), 1, True), (ValueError("no"), 3, False), (InvalidPayload("no"), 1, False)],
+)
+def test_reporters_of_errors_hear_of_failures(run, error, attempt, will_retry):
+    heard = []
+
+    def receiver(sender, context, outcome, error, will_retry, **kwargs):
+        heard.append((sender.name, context.id, outcome, error, will_retry))
+        raise RuntimeError("reporter is down")
+
+    signals.job_failed.connect(receiver)
+    try:
+        ending = run(raises(error), attempt=attempt)
+    finally:
+        signals.job_failed.disconnect(receiver)
+
+    assert heard == [("tests.job", 7, Outcome.FAILED, error, will_retry)]
+    assert ending.outcome == Outcome.FAILED
+
+
+@pytest.mark.parametrize("error", [Snooze(timedelta(0)), Cancel("no")])
+def test_reporters_of_errors_do_not_hear_of_what_is_no_failure(run, error):
+    heard = []
+
+    def receiver(**kwargs):
+        heard.append(kwargs)
+
+    signals.job_failed.connect(receiver)
+    try:
+        run(raises(error))
+        run(lambda_free_return)
+    finally:
+        signals.job_failed.disconnect(receiver)
+
+    assert heard == []
 
 
 def test_a_handler_leaves_neither_language_nor_zone_behind(run):
