@@ -60,6 +60,14 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class UnansweredAttempt:
+    """An attempt of a claim whose answer got lost."""
+
+    id: JobId
+    fence_token: FenceToken
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """What a staging did: rows made pending, and the time until the next is due."""
 
@@ -172,6 +180,14 @@ def claim_jobs_under_caps(
     rows = claiming.fetchall()
     claim = Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
     return replace(claim, capped=claim.capped or bool(locked))
+
+
+def find_unanswered(
+    connection: Executor, *, worker_id: WorkerId, fence_tokens: Sequence[FenceToken], limit: int
+) -> list[UnansweredAttempt]:
+    """Return a worker's attempts that it knows nothing of. See sql/claim/find_unanswered.sql."""
+    params = {"worker_id": worker_id, "fence_tokens": list(fence_tokens), "limit": limit}
+    return fetch_rows(connection, "claim/find_unanswered", params, UnansweredAttempt)
 
 
 def list_queues(connection: Executor, *, limit: int) -> list[str]:

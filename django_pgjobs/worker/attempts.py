@@ -94,6 +94,11 @@ class AttemptsInHand:
         with self._changed:
             return list(self._attempts.values())
 
+    def tokens(self) -> list[FenceToken]:
+        """Return the fence tokens of the attempts in hand."""
+        with self._changed:
+            return list(self._attempts)
+
     def wake(self) -> None:
         """End a wait that ``wait_for`` is in, or will be in next."""
         with self._changed:

@@ -16,6 +16,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
@@ -47,6 +48,7 @@ from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import describe, pause_before
 from .routing import Routing
 from .timeouts import DeadlineWatch
+from .unanswered import Unanswered
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -117,6 +119,11 @@ class Worker:
             lease=settings.lease_duration,
             default_weight=settings.default_quota_weight,
             random=self._random,
+        )
+        self._unanswered = Unanswered(
+            worker_id=self.worker_id,
+            backoff_base=settings.backoff_base,
+            backoff_cap=settings.backoff_cap,
         )
         self._finisher = Finisher(
             session=self._session("finish"),
@@ -249,11 +256,19 @@ class Worker:
                 failures += 1
                 # The list of workers may be gone: an unclean restart of the server empties it.
                 idle.note_taken_back()
+                self._unanswered.note_error()
                 logger.warning("Claiming failed, will retry: %s", describe(error))
                 self._stopping.wait(pause_before(failures, self._random))
+        with suppress(psycopg.Error):
+            self._give_back_unanswered(session)
         session.close()
 
+    def _give_back_unanswered(self, session: Session) -> None:
+        if self._unanswered.is_due:
+            self._unanswered.give_back(session.connection, self._in_hand.tokens())
+
     def _claim_once(self, session: Session, idle: Idleness) -> None:
+        self._give_back_unanswered(session)
         timeout = FULL_AFTER if idle.has_said_so else 1
         if not self._in_hand.wait_for(self._has_room, timeout=timeout):
             self._take_back(session, idle)

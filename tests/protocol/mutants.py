@@ -85,6 +85,11 @@ def a_cancelled_attempt_is_lost_too(connection):
     assert not calls.resolve(connection, job)
 
 
+def what_is_in_hand_has_an_answer(connection):
+    job = factories.running_job()
+    assert calls.give_back(connection, in_hand=[job.fence_token]) == []
+
+
 # What is taken out. Conditions become true, so that what stands around them still fits.
 TOKEN = [
     ("AND jobs_active.fence_token = given.fence_token", "AND true"),
@@ -155,6 +160,15 @@ MUTANTS = [
         {"finish/renew_leases": WORKER},
         ("a token issued twice, complete",),
         another_worker_is_refused,
+    ),
+    Mutant(
+        "give back what is in hand",
+        {
+            "claim/find_unanswered": [
+                ("AND jobs_active.fence_token <> ALL (%(fence_tokens)s::bigint[])", "")
+            ]
+        },
+        oracle=what_is_in_hand_has_an_answer,
     ),
     Mutant(
         "look without the token", {"finish/check_leases": TOKEN}, oracle=a_stale_token_is_refused

@@ -8,6 +8,7 @@ from django_pgjobs.states import Outcome
 from django_pgjobs.store import claim as claims
 from django_pgjobs.store import finish, maintain
 from django_pgjobs.store.finish import Ending, Success
+from django_pgjobs.worker.unanswered import Unanswered
 from tests.factories import WORKER
 
 LEASE = timedelta(minutes=5)
@@ -89,6 +90,13 @@ def resolve(connection, job, fence_token=None, *, worker=WORKER):
     attempts = [(job.id, fence_token or job.fence_token)]
     (resolved,) = finish.resolve_attempts(connection, attempts, worker_id=worker)
     return resolved.is_recorded
+
+
+def give_back(connection, *, in_hand=(), worker=WORKER):
+    """Return the jobs of claims without an answer, which have been given back."""
+    unanswered = Unanswered(worker_id=worker, **BACKOFF)
+    unanswered.note_error()
+    return unanswered.give_back(connection, in_hand)
 
 
 def reap(connection, **values):

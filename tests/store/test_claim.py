@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from django_pgjobs.models import ActiveJob
 from django_pgjobs.states import JobStatus
-from django_pgjobs.store.claim import list_queues, stage_jobs
+from django_pgjobs.store.claim import find_unanswered, list_queues, stage_jobs
 from tests import factories
 from tests.factories import WORKER
 
@@ -470,6 +470,38 @@ class TestClaimJobsOfTenant:
         factories.scheduled_job(tenant_id=3)
 
         assert claim_jobs_of_tenant(django_connection, tenant_id=1).sole_tenant == 1
+
+
+class TestFindUnanswered:
+    """Claims whose answer got lost."""
+
+    def find(self, *in_hand, limit=10):
+        return find_unanswered(
+            django_connection, worker_id=WORKER, fence_tokens=in_hand, limit=limit
+        )
+
+    def test_what_is_not_in_hand_is_found(self):
+        job = factories.running_job()
+
+        assert [(found.id, found.fence_token) for found in self.find(7)] == [
+            (job.id, job.fence_token)
+        ]
+
+    def test_what_is_in_hand_is_not(self):
+        assert self.find(factories.running_job().fence_token) == []
+
+    def test_neither_is_what_is_not_the_workers_own_or_does_not_run(self):
+        factories.running_job(worker="worker-b")
+        factories.pending_job()
+        factories.completed_job()
+
+        assert self.find() == []
+
+    def test_the_limit_holds(self):
+        factories.running_job()
+        factories.running_job()
+
+        assert len(self.find(limit=1)) == 1
 
 
 class TestStageJobs:
