@@ -13,13 +13,14 @@ PYTEST_OPTIONS ?= -n logical
 # How many orders of steps `make explore` tries of each scenario, and from which randomness.
 SCHEDULES ?= 400
 SEED ?= 1
-# For how long `make chaos` lets things go wrong.
+# For how long `make chaos` lets things go wrong and `make kills` kills, and during how many jobs.
 SECONDS ?= 45
+JOBS ?= 100000
 
 export DJANGO_SETTINGS_MODULE ?= tests.settings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint types migrations pytest explore chaos bench docs format matrix clean
+.PHONY: help demo serve test lint types migrations pytest explore chaos kills bench docs format matrix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +53,9 @@ explore: $(READY) ## interleave the statements: make explore SCHEDULES=400 SEED=
 
 chaos: $(READY) ## break everything at once: make chaos SECONDS=45 SEED=1
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED)
+
+kills: $(READY) ## kill a worker every second: make kills JOBS=100000 SECONDS=60
+	$(BIN)/python -m tests.chaos --kill $(JOBS) --seconds $(SECONDS)
 
 bench: $(READY) ## measure
 	$(BIN)/python -m benchmarks

@@ -12,6 +12,7 @@ import psycopg
 
 from django_pgjobs.sql import statement
 from tests.chaos.faults import Fault
+from tests.chaos.proxy import Proxy
 from tests.chaos.site import Place, Site
 from tests.fix_workers import PATIENCE, Process
 
@@ -51,8 +52,8 @@ class Chaos:
             assert not thread.is_alive(), f"the fault {thread.name!r} does not end"
         if self._errors:
             raise self._errors[0]
-        for place in self._site.places:
-            place.proxy.heal()
+        for proxy in self._proxies():
+            proxy.heal()
         for process in self._site.processes():
             process.send(signal.SIGCONT)
         with self._site.connect() as connection:
@@ -134,8 +135,12 @@ class Chaos:
         self._last(fault)
         proxy.unmute()
 
-    def _proxy(self, fault: Fault) -> Any:
-        return self._site.places[fault.place % len(self._site.places)].proxy
+    def _proxy(self, fault: Fault) -> Proxy:
+        proxies = self._proxies()
+        return proxies[fault.place % len(proxies)]
+
+    def _proxies(self) -> list[Proxy]:
+        return [place.proxy for place in self._site.places if place.proxy is not None]
 
     # The server
 

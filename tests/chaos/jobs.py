@@ -175,6 +175,14 @@ def transfer_as_zombie(context: JobContext, token: str) -> None:
     note(context, "end")
 
 
+@job
+def paced(context: JobContext, milliseconds: int) -> None:
+    """Take a given time."""
+    note(context, "start")
+    threading.Event().wait(milliseconds / 1000)
+    note(context, "end")
+
+
 @job(max_attempts=6)
 def tick(context: JobContext) -> None:
     """Be fired by a schedule."""

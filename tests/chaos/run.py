@@ -11,7 +11,7 @@ from time import monotonic
 from tests.chaos.acts import Chaos
 from tests.chaos.faults import Fault
 from tests.chaos.site import Site, site
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.verdict import Verdict, judge, judge_kills
 from tests.fix_workers import wait_until
 from tests.ledger import read_ledger
 
@@ -28,6 +28,19 @@ INSERT INTO cron_schedules (name, job_name, cron_expression, next_run_at)
 SELECT 'chaos ' || number, 'tests.chaos.jobs.tick', '0 0 1 1 *',
     now() + number * interval '1 second'
 FROM generate_series(1, %s) AS number
+"""
+
+#: Of each worker, as in tests.chaos.settings.
+CONCURRENCY = 8
+
+#: Attempts enough for whom the killer finds again and again.
+PACED = """
+INSERT INTO jobs_active
+    (epoch, created_at, scheduled_at, status, job_name, max_attempts, payload)
+SELECT jobs_epoch.last_value, now(), now(), 'pending', 'tests.chaos.jobs.paced', 100,
+    jsonb_build_object('milliseconds', %s::integer)
+FROM jobs_epoch, generate_series(1, %s)
+RETURNING id
 """
 
 #: A killed leader would hold up the drain for the rest of its term.
@@ -71,6 +84,37 @@ def run_zombies(folder: Path, *, count: int, mutant: str = "") -> Verdict:
         wait_until(lambda: _committed(made) >= count, "every job is enqueued")
         made.stop("producer")
         return _end(made)
+
+
+def run_kills(folder: Path, *, jobs: int, kills: int) -> Verdict:
+    """Kill one of four workers every second while they have jobs to do.
+
+    Args:
+        folder: for logs and the ledger; empty.
+        jobs: as slow as it takes the workers to be busy for as long as the killing lasts.
+        kills: and so the seconds.
+    """
+    with site(folder, workers=4, maintenance=1, has_network=False) as made:
+        milliseconds = 1000 * kills * 4 * CONCURRENCY // jobs
+        with made.connect() as connection:
+            rows = connection.execute(PACED, [milliseconds, jobs]).fetchall()
+        enqueued = [job_id for (job_id,) in rows]
+        made.revive()
+        wait_until(lambda: read_ledger(made.ledger).events, "the first job runs")
+        began, clock = monotonic(), Event()
+        for number in range(1, kills + 1):
+            while (wait := began + number - monotonic()) > 0:
+                clock.wait(min(wait, 0.1))
+            victim = made.named("worker")[number % 4]
+            victim.running.kill()
+            made.start(victim)
+        killing = monotonic() - began
+        _drain(made)
+        verdict = judge_kills(made, enqueued)
+        verdict.figures["kills"] = f"{kills} in {killing:.0f} s"
+        verdict.figures["seconds in all"] = round(monotonic() - began, 1)
+        made.stop("worker", "maintenance")
+        return verdict
 
 
 def _committed(made: Site) -> int:

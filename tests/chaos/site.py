@@ -45,14 +45,14 @@ class Place:
     Attributes:
         name: of the place.
         command: arguments of Python.
-        proxy: between the process and the server.
+        proxy: between the process and the server, if any.
         process: the one that runs there.
         starts: how many have run there.
     """
 
     name: str
     command: tuple[str, ...]
-    proxy: Proxy
+    proxy: Proxy | None
     process: Process | None = None
     starts: int = 0
 
@@ -120,7 +120,8 @@ class Site:
 
     def _start(self, place: Place, name: str) -> Process:
         log = self.folder / f"{name}.log"
-        url = f"postgres://{USER}@{LOOPBACK}:{place.proxy.port}/postgres"
+        port = place.proxy.port if place.proxy else self.server.port
+        url = f"postgres://{USER}@{LOOPBACK}:{port}/postgres"
         with log.open("wb") as stream:
             popen = subprocess.Popen(
                 [sys.executable, *(part.format(name=name) for part in place.command)],
@@ -160,24 +161,29 @@ class Site:
 def site(
     folder: Path,
     *,
-    producer: Sequence[str],
+    workers: int = 3,
+    maintenance: int = 2,
+    producer: Sequence[str] = (),
+    has_network: bool = True,
     mutant: str = "",
-    settings: str = "tests.chaos.settings",
 ) -> Iterator[Site]:
     """Make a site whose processes have not been started. Nothing of it is left at the end.
 
     Args:
         folder: for logs and the ledger.
-        producer: arguments of tests.chaos.producer; ``{name}`` stands for that of the process.
+        workers: how many.
+        maintenance: how many.
+        producer: arguments of tests.chaos.producer for two producers; none without.
+            ``{name}`` stands for the name of the process.
+        has_network: each process has a proxy.
         mutant: of every process, see tests.chaos.mutants.
-        settings: of every process.
     """
     with ExitStack() as stack:
         server = stack.enter_context(PostgresServer.ephemeral(settings=SERVER_SETTINGS))
         environment = {
             **os.environ,
             "DATABASE_URL": server.url(),
-            "DJANGO_SETTINGS_MODULE": settings,
+            "DJANGO_SETTINGS_MODULE": "tests.chaos.settings",
             "PYTHONUNBUFFERED": "1",
             "PGJOBS_CHAOS_MUTANT": mutant,
             VARIABLE: str(folder / "ledger"),
@@ -192,13 +198,13 @@ def site(
         with made.connect() as connection:
             connection.execute(TABLES)
         commands = {
-            "worker": (3, ("-m", "django", "pgjobs_worker")),
-            "maintenance": (2, ("-m", "django", "pgjobs_maintain")),
-            "producer": (2, ("-m", "tests.chaos.producer", *producer)),
+            "worker": (workers, ("-m", "django", "pgjobs_worker")),
+            "maintenance": (maintenance, ("-m", "django", "pgjobs_maintain")),
+            "producer": (2 if producer else 0, ("-m", "tests.chaos.producer", *producer)),
         }
         for name, (count, command) in commands.items():
             for number in range(count):
-                proxy = stack.enter_context(Proxy(server.port))
+                proxy = stack.enter_context(Proxy(server.port)) if has_network else None
                 made.places.append(Place(f"{name}{number}", command, proxy))
         try:
             yield made

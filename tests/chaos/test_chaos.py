@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.acts import ACTS
 from tests.chaos.faults import KINDS, PAUSE, schedule
-from tests.chaos.run import run_chaos, run_zombies
+from tests.chaos.run import run_chaos, run_kills, run_zombies
 
 SECONDS = 10.0
 
@@ -27,6 +27,14 @@ def test_workers_without_a_fence_are_noticed(tmp_path):
 
     broken = {problem.split()[0] for problem in verdict.problems}
     assert "I13" in broken
+
+
+def test_killed_workers_lose_nothing(tmp_path):
+    verdict = run_kills(tmp_path, jobs=5_000, kills=5)
+
+    print(verdict.figures)
+    assert verdict.problems == []
+    assert verdict.figures["attempts that did not succeed"]["lost"] > 0
 
 
 def test_a_seed_gives_the_same_faults():

@@ -74,6 +74,35 @@ def judge(site: Site, *, cancelled: Iterable[tuple[int, int]] = ()) -> Verdict:
     return verdict
 
 
+def judge_kills(site: Site, enqueued: list[int]) -> Verdict:
+    """Check that every one of some jobs was completed once.
+
+    Args:
+        site: its workers may still run.
+        enqueued: every job that there is.
+    """
+    verdict = Verdict()
+    ledger = read_ledger(site.ledger)
+    with site.connect() as connection:
+        make_ledger(connection)
+        fill_enqueued(connection, enqueued)
+        fill_executed(connection, ledger.events)
+        connection.execute("ANALYZE")
+        _judge_rows(verdict, connection, ledger)
+        if verdict.figures["finished"] != {"completed": len(enqueued)}:
+            verdict.problems.append(f"not all were completed once: {verdict.figures['finished']}")
+        lost = verdict.figures["attempts that did not succeed"].get("lost", 0)
+        (claims,) = connection.execute("SELECT sum(claims) FROM jobs_completed").fetchone() or (0,)
+        if claims != len(enqueued) + lost:
+            verdict.problems.append(f"{claims} claims, but {len(enqueued)} + {lost} attempts")
+        if verdict.problems:
+            _keep_tables(connection, site.folder)
+    for process in site.processes():
+        _judge_process(verdict, process)
+    _judge_server(verdict, site)
+    return verdict
+
+
 def _judge_enqueues(
     verdict: Verdict,
     connection: psycopg.Connection[Any],
