@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from django.db import connection
+from django.dispatch import receiver
 
 from django_pgjobs import JobContext, job
+from django_pgjobs.signals import job_started
 from tests.ledger import note
 
 #: No handler waits longer for its gate, in seconds.
@@ -54,6 +58,74 @@ def gated_atomic(context: JobContext, gate: str) -> None:
         cursor.execute("INSERT INTO effects (job_id) VALUES (%s)", [context.id])
     wait_for_gate(gate)
     note(context, "end")
+
+
+#: Where an atomic job can be when its worker or the server dies.
+STEPS = ("before the handler", "in the handler", "before the record", "before the commit")
+
+
+def pause_at(context: JobContext, step: str) -> None:
+    """Wait for a file, if this is the first claim of the job of that step.
+
+    Another file says that it waits, and from which port its thread reaches the server.
+    """
+    gate = Path(os.environ["PGJOBS_TEST_GATES"]) / f"{context.id}"
+    if context.claims == 1 and context.name.endswith(step):
+        gate.with_suffix(".waiting").write_text(str(own_port()))
+        wait_for_gate(str(gate))
+
+
+def own_port() -> int:
+    """Return the port of this thread's connection; 0 if it has none."""
+    if connection.connection is None:
+        return 0
+    descriptor = connection.connection.fileno()
+    with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as own:
+        port: int = own.getsockname()[1]
+        return port
+
+
+@receiver(job_started)
+def pause_before_the_handler(*, context: JobContext, **kwargs: object) -> None:
+    """Pause where the attempt has begun and its transaction has not."""
+    pause_at(context, "before the handler")
+
+
+def pausing(context: JobContext) -> Callable[..., Any]:
+    """Return a wrapper of Django's that pauses around the record of the success."""
+    is_recorded = False
+
+    def execute(execute: Callable[..., Any], sql: Any, *args: Any) -> Any:
+        nonlocal is_recorded
+        if "pgjobs complete_jobs" in str(sql):
+            pause_at(context, "before the record")
+            is_recorded = True
+        result = execute(sql, *args)
+        if is_recorded and str(sql).startswith("RELEASE SAVEPOINT"):
+            # The next that is sent is COMMIT.
+            pause_at(context, "before the commit")
+        return result
+
+    return execute
+
+
+def step_through(context: JobContext) -> None:
+    """Write a row in the job's own transaction, pausing at one step of the way."""
+    note(context, "start")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO effects (job_id, claim) VALUES (%s, %s)", [context.id, context.claims]
+        )
+    pause_at(context, "in the handler")
+    # What it wraps comes after the handler.
+    connection.execute_wrappers[:] = [pausing(context)]
+    note(context, "end")
+
+
+stepping = {
+    step: job(name=f"tests.step {step}", max_attempts=5, atomic=True)(step_through)
+    for step in STEPS
+}
 
 
 @job(max_attempts=5)
