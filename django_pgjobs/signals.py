@@ -18,6 +18,10 @@ A receiver that raises is logged and does no harm to the job.
     A worker was told that an attempt of its is not its any more.
 ``maintenance_ran(sender, service, report)``
     A maintenance service has done a step. ``report`` is its Report.
+``schedule_late(sender, schedule)``
+    A schedule has not fired within a minute of its slot, or cannot be fired. ``schedule`` is a
+    LateSchedule: ``name``, ``tenant_id``, ``due_at``, ``late_by`` and ``problem``. Sent once for a
+    slot in each maintenance process.
 """
 
 from __future__ import annotations
@@ -30,3 +34,4 @@ job_failed = Signal()
 attempt_lost = Signal()
 lease_lost = Signal()
 maintenance_ran = Signal()
+schedule_late = Signal()

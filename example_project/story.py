@@ -100,7 +100,8 @@ def _kill(worker: Popen[bytes]) -> None:
 def _make_report_due() -> None:
     """Pretend that nothing has fired the schedule for three days. It catches up with one slot."""
     then = timezone.now() - timedelta(days=3)
-    CronSchedule.objects.filter(job_name=daily_report.name).update(next_run_at=then)
+    schedule = CronSchedule.objects.filter(job_name=daily_report.name)
+    schedule.update(active_since=then, next_run_at=None)
 
 
 def _is_done() -> bool:

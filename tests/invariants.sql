@@ -147,6 +147,7 @@ HAVING max(level.running) > tenant_config.max_concurrent_jobs
 SELECT cron_runs.schedule_id, cron_runs.slot_at, count(jobs.id)
 FROM cron_runs
 LEFT JOIN jobs ON jobs.id = cron_runs.job_id
+WHERE cron_runs.kind <> 'skipped'
 GROUP BY cron_runs.schedule_id, cron_runs.slot_at
 HAVING count(jobs.id) <> 1
 -- name: I16 an attempt has the tenant of its job, and a generation that it has had

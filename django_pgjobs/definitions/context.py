@@ -8,6 +8,8 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
+from .slots import ScheduledSlot, slot_of
+
 
 @dataclass(slots=True, kw_only=True)
 class JobContext:
@@ -41,10 +43,16 @@ class JobContext:
     worker_id: str = ""
     # Left out of repr(): what is logged must not show it.
     arguments: dict[str, Any] = field(default_factory=dict, repr=False)
+    _meta: str | None = field(default=None, repr=False)
     _deadline: float | None = None
     _is_cancelled: bool = False
     # One event for all attempts of a worker.
     _stopping: threading.Event | None = None
+
+    @property
+    def slot(self) -> ScheduledSlot | None:
+        """The slot for which a schedule enqueued the job; None for any other job."""
+        return slot_of(self._meta)
 
     @property
     def is_cancelled(self) -> bool:

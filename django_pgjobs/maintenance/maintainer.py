@@ -15,15 +15,17 @@ import psycopg
 from .. import signals
 from ..conf import PgJobsSettings
 from ..definitions.registry import Registry
+from ..definitions.slots import Defaults
 from ..store.connecting import Session, new_process_id
 from ..store.maintain import resign_leadership, take_leadership
 from .epochs import EpochKeeper
 from .partitions import Partitioner
 from .presence import PresenceKeeper
 from .reaper import Reaper
-from .scheduler import Scheduler
+from .scheduler import Scheduler, SlotPruner
 from .service import MaintenanceService
 from .stager import Expirer, Stager
+from .watching import ScheduleWatch
 
 logger = logging.getLogger("django_pgjobs.maintenance")
 
@@ -85,12 +87,16 @@ class Maintainer:
                 backoff_cap=settings.backoff_cap,
             ),
             Stager(),
+            # Before the scheduler: to tell of what came while no maintenance ran.
+            ScheduleWatch(),
             Scheduler(
                 registry=registry,
-                default_queue=settings.default_queue,
-                default_max_attempts=settings.default_max_attempts,
+                defaults=Defaults(
+                    queue=settings.default_queue, max_attempts=settings.default_max_attempts
+                ),
                 listen=settings.listen,
             ),
+            SlotPruner(retention=settings.history_retention),
             Expirer(),
             EpochKeeper(),
             PresenceKeeper(lease=settings.lease_duration),

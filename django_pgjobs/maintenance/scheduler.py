@@ -3,121 +3,197 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
-from ..definitions.payloads import encode
 from ..definitions.registry import Registry
-from ..definitions.timetables import next_slot
+from ..definitions.slots import Defaults, firing_of
 from ..exceptions import InvalidSchedule
-from ..store.enqueue import NewJob, wake_workers
+from ..policies import Overlap
+from ..store.enqueue import wake_workers
 from ..store.execute import JobId
 from ..store.schedules import (
+    Advance,
     DueSchedule,
-    advance_schedule,
-    disable_schedule,
-    fire_slot,
+    FiredSlot,
+    Firing,
+    advance_schedules,
+    fire_slots,
+    list_unfinished_jobs,
     lock_due_schedules,
+    prune_slots,
+    skip_slots,
 )
+from .due import Decision, decide, jitter_of
 from .service import Report
 
 logger = logging.getLogger("django_pgjobs.maintenance")
 
+#: Bounds the length of one transaction: each schedule may have a thousand slots to catch up with.
+SCHEDULES_AT_MOST: Final = 200
+
+#: Until a schedule that cannot be fired is looked at again.
+_TRY_AGAIN: Final = timedelta(minutes=10)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """Enqueues a job for each slot of each enabled schedule, once.
-
-    Slots missed while no scheduler ran are skipped but for the latest.
+    """Enqueues one job for each slot of each enabled schedule.
 
     Args:
         registry: gives queue, priority and attempts of the jobs it knows.
-        default_queue: of jobs it does not know.
-        default_max_attempts: of jobs it does not know.
-        listen: wake a sleeping worker for each job.
+        defaults: of the jobs it does not know.
+        listen: wake sleeping workers.
         interval: between two runs.
     """
 
     registry: Registry
-    default_queue: str
-    default_max_attempts: int
+    defaults: Defaults
     listen: bool = True
     interval: timedelta = timedelta(seconds=1)
     name: str = "scheduler"
 
-    def run_once(self, connection: psycopg.Connection[Any], *, batch_size: int) -> Report:
-        """Fire what is due, in one transaction under the schedules' row locks."""
-        fired: list[JobId] = []
-        with connection.transaction():
-            schedules = lock_due_schedules(connection, limit=batch_size)
-            for schedule in schedules:
-                fired += self._fire(connection, schedule)
-        return Report(touched=fired, is_full=len(schedules) >= batch_size)
+    def run_once(
+        self,
+        connection: psycopg.Connection[Any],
+        *,
+        batch_size: int,
+        now: datetime | None = None,
+    ) -> Report:
+        """Fire what is due, in one transaction under the schedules' row locks.
 
-    def _fire(self, connection: psycopg.Connection[Any], schedule: DueSchedule) -> list[JobId]:
-        try:
-            slot, following = due_slot(schedule)
-        except InvalidSchedule as error:
-            # One bad row does not stop the others.
-            logger.error("The schedule %r was disabled: %s", schedule.name, error)
-            disable_schedule(connection, schedule_id=schedule.id)
-            return []
-        fired = []
-        if slot is not None:
-            job = self._job(schedule, slot)
-            job_id = fire_slot(connection, schedule_id=schedule.id, slot_at=slot, job=job)
-            fired = [job_id] if job_id is not None else []
-            if fired and self.listen:
-                wake_workers(connection, queue=job.queue, count=1)
-        advance_schedule(
-            connection, schedule_id=schedule.id, last_run_at=slot, next_run_at=following
-        )
+        Args:
+            connection: to the tables, at READ COMMITTED.
+            batch_size: schedules to look at.
+            now: None for the server's clock; only tests pass a value.
+        """
+        limit = min(batch_size, SCHEDULES_AT_MOST)
+        with connection.transaction():
+            schedules = lock_due_schedules(connection, limit=limit, now=now)
+            fired = self._fire(connection, schedules, now) if schedules else []
+        return Report(touched=[slot.job_id for slot in fired], is_full=len(schedules) >= limit)
+
+    def _fire(
+        self,
+        connection: psycopg.Connection[Any],
+        schedules: Sequence[DueSchedule],
+        now: datetime | None,
+    ) -> list[FiredSlot]:
+        unfinished = _unfinished(connection, schedules)
+        decisions = [(schedule, _decide(schedule, unfinished)) for schedule in schedules]
+        firings = [
+            firing
+            for schedule, decision in decisions
+            if isinstance(decision, Decision)
+            for firing in self._firings(schedule, decision)
+        ]
+        fired = fire_slots(connection, firings, now=now) if firings else []
+        skipped = [
+            (schedule.id, slot)
+            for schedule, decision in decisions
+            if isinstance(decision, Decision)
+            for slot in decision.skip
+        ]
+        if skipped:
+            skip_slots(connection, skipped, now=now)
+        last_jobs = {slot.schedule_id: slot.job_id for slot in fired}
+        advances = [_advance(*pair, last_jobs.get(pair[0].id)) for pair in decisions]
+        advance_schedules(connection, advances, now=now)
+        if self.listen:
+            pending = Counter(slot.queue_name for slot in fired if slot.is_pending)
+            for queue, count in pending.items():
+                wake_workers(connection, queue=queue, count=count)
         return fired
 
-    def _job(self, schedule: DueSchedule, slot: datetime) -> NewJob:
+    def _firings(self, schedule: DueSchedule, decision: Decision) -> list[Firing]:
         definition = self.registry.find(schedule.job_name)
-        queue = schedule.queue_name or (definition and definition.queue) or self.default_queue
-        max_attempts = (definition and definition.max_attempts) or self.default_max_attempts
-        return NewJob(
-            job_name=schedule.job_name,
-            queue=queue,
-            tenant_id=schedule.tenant_id,
-            priority=definition.priority if definition else 0,
-            payload=schedule.payload,
-            payload_version=definition.payload_version if definition else 1,
-            max_attempts=max_attempts,
-            meta=encode({"schedule": schedule.name, "slot": slot.isoformat()}),
-        )
+        first = decision.fire[:1]
+        return [
+            firing_of(
+                schedule.id,
+                schedule.name,
+                slot,
+                definition,
+                self.defaults,
+                # A slot that has waited for a job has waited enough.
+                jitter=timedelta(0)
+                if slot == schedule.queued_slot_at
+                else jitter_of(schedule, slot),
+                missed=decision.missed if (slot,) == first else None,
+            )
+            for slot in decision.fire
+        ]
 
 
-def due_slot(schedule: DueSchedule) -> tuple[datetime | None, datetime]:
-    """Return the latest slot that is due, if any, and the slot after it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotPruner:
+    """Forgets what became of slots when the history of their jobs is gone too.
 
-    Raises:
-        InvalidSchedule: its expression or zone is invalid.
+    Args:
+        retention: how long history is kept; None for ever.
+        interval: between two runs.
     """
-    expression, zone = schedule.cron_expression, schedule.timezone
-    if schedule.next_run_at is None:
-        # New: its first slot is yet to come.
-        return None, next_slot(expression, zone, after=schedule.now)
-    slot = schedule.next_run_at
-    following = next_slot(expression, zone, after=slot)
-    if following <= schedule.now:
-        # Some were missed. Search back in growing steps for the latest.
-        slot = latest_slot(expression, zone, before=schedule.now)
-        following = next_slot(expression, zone, after=slot)
-    return slot, following
+
+    retention: timedelta | None
+    interval: timedelta = timedelta(minutes=10)
+    name: str = "slot pruner"
+
+    def run_once(self, connection: psycopg.Connection[Any], *, batch_size: int) -> Report:
+        """Forget one batch."""
+        if self.retention is None:
+            return Report()
+        pruned = prune_slots(connection, retention=self.retention, limit=batch_size)
+        return Report(touched=pruned, is_full=len(pruned) >= batch_size)
 
 
-def latest_slot(expression: str, timezone: str, *, before: datetime) -> datetime:
-    """Return the latest slot at or before ``before``, which is known to exist."""
-    step = timedelta(seconds=1)
-    while next_slot(expression, timezone, after=before - step) > before:
-        step *= 2
-    slot = next_slot(expression, timezone, after=before - step)
-    while (following := next_slot(expression, timezone, after=slot)) <= before:
-        slot = following
-    return slot
+def _unfinished(
+    connection: psycopg.Connection[Any], schedules: Sequence[DueSchedule]
+) -> set[JobId]:
+    ids = [
+        schedule.last_job_id
+        for schedule in schedules
+        if schedule.last_job_id is not None and schedule.overlap != Overlap.ALLOW
+    ]
+    return set(list_unfinished_jobs(connection, ids)) if ids else set()
+
+
+def _decide(schedule: DueSchedule, unfinished: set[JobId]) -> Decision | InvalidSchedule:
+    try:
+        decision = decide(schedule, is_unfinished=schedule.last_job_id in unfinished)
+    except InvalidSchedule as error:
+        # One bad row does not stop the others. It is kept and tried again: perhaps only this
+        # process lacks the data of its zone.
+        logger.error("The schedule %r cannot be fired: %s", schedule.name, error)
+        return error
+    if decision.is_cut:
+        logger.warning(
+            "The schedule %r missed more slots than it catches up with; the earliest are not "
+            "fired.",
+            schedule.name,
+        )
+    return decision
+
+
+def _advance(
+    schedule: DueSchedule, decision: Decision | InvalidSchedule, job_id: JobId | None
+) -> Advance:
+    if isinstance(decision, InvalidSchedule):
+        return Advance(
+            id=schedule.id,
+            handled_until=None,
+            next_run_at=schedule.now + _TRY_AGAIN,
+            queued_slot_at=schedule.queued_slot_at,
+            problem=str(decision),
+        )
+    return Advance(
+        id=schedule.id,
+        handled_until=decision.handled_until,
+        next_run_at=decision.next_run_at,
+        queued_slot_at=decision.queue,
+        job_id=job_id,
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import migrations, models
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Now
 
 from django_pgjobs import fields
 
@@ -228,7 +231,7 @@ STATE_OPERATIONS = [
         name="CronSchedule",
         fields=[
             ("id", models.BigAutoField(primary_key=True, serialize=False, verbose_name="id")),
-            ("name", models.TextField(unique=True, verbose_name="name")),
+            ("name", models.TextField(verbose_name="name")),
             ("job_name", models.TextField(verbose_name="job")),
             ("cron_expression", models.TextField(verbose_name="cron expression")),
             ("timezone", models.TextField(default="UTC", verbose_name="time zone")),
@@ -245,12 +248,94 @@ STATE_OPERATIONS = [
                     verbose_name="queue",
                 ),
             ),
+            (
+                "priority",
+                models.SmallIntegerField(
+                    blank=True,
+                    help_text="Empty for the job's own.",
+                    null=True,
+                    verbose_name="priority",
+                ),
+            ),
+            (
+                "max_attempts",
+                models.IntegerField(
+                    blank=True,
+                    help_text="Empty for the job's own.",
+                    null=True,
+                    verbose_name="max attempts",
+                ),
+            ),
             ("payload", models.JSONField(blank=True, default=dict, verbose_name="payload")),
+            (
+                "payload_version",
+                models.SmallIntegerField(default=1, verbose_name="payload version"),
+            ),
+            (
+                "catch_up",
+                models.TextField(
+                    choices=[
+                        ("skip", "skip them but for the latest"),
+                        ("catch_up", "fire each of them"),
+                        ("collapse", "fire one job for all of them"),
+                    ],
+                    default="skip",
+                    verbose_name="missed slots",
+                ),
+            ),
+            (
+                "catch_up_limit",
+                models.IntegerField(
+                    default=100,
+                    help_text="How many slots to fire late, or to tell a job of; 1 to 1000.",
+                    verbose_name="most missed slots",
+                ),
+            ),
+            (
+                "overlap",
+                models.TextField(
+                    choices=[
+                        ("allow", "fire it"),
+                        ("skip", "skip it"),
+                        ("queue_one", "fire the latest when the job has finished"),
+                    ],
+                    default="allow",
+                    verbose_name="while the last job is unfinished",
+                ),
+            ),
+            (
+                "jitter",
+                models.DurationField(
+                    default=timedelta(0),
+                    help_text="Jobs start up to so much later than their slots; at most a day.",
+                    verbose_name="jitter",
+                ),
+            ),
             ("enabled", models.BooleanField(default=True, verbose_name="enabled")),
             (
-                "last_run_at",
+                "owner",
+                models.TextField(
+                    blank=True, default="", editable=False, verbose_name="declared by"
+                ),
+            ),
+            (
+                "removed_at",
                 models.DateTimeField(
-                    blank=True, editable=False, null=True, verbose_name="last run at"
+                    blank=True, editable=False, null=True, verbose_name="removed from code at"
+                ),
+            ),
+            (
+                "active_since",
+                models.DateTimeField(
+                    db_default=Now(),
+                    editable=False,
+                    verbose_name="active since",
+                ),
+            ),
+            (
+                "last_slot_at",
+                models.DateTimeField(
+                    blank=True, editable=False, null=True, verbose_name="last slot"
                 ),
             ),
             (
@@ -259,12 +344,48 @@ STATE_OPERATIONS = [
                     blank=True, editable=False, null=True, verbose_name="next run at"
                 ),
             ),
-            ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created at")),
+            (
+                "queued_slot_at",
+                models.DateTimeField(
+                    blank=True, editable=False, null=True, verbose_name="queued slot"
+                ),
+            ),
+            (
+                "last_run_at",
+                models.DateTimeField(
+                    blank=True, editable=False, null=True, verbose_name="last run at"
+                ),
+            ),
+            (
+                "last_job_id",
+                models.BigIntegerField(
+                    blank=True, editable=False, null=True, verbose_name="last job"
+                ),
+            ),
+            (
+                "problem",
+                models.TextField(blank=True, default="", editable=False, verbose_name="problem"),
+            ),
+            (
+                "created_at",
+                models.DateTimeField(
+                    db_default=Now(),
+                    editable=False,
+                    verbose_name="created at",
+                ),
+            ),
         ],
         options={
             "verbose_name": "schedule",
             "verbose_name_plural": "schedules",
             "db_table": "cron_schedules",
+            "permissions": (
+                ("pause_schedule", "Can pause and resume schedules"),
+                ("run_schedule", "Can run schedules at once"),
+            ),
+            "constraints": [
+                models.UniqueConstraint(fields=("name", "tenant_id"), name="cron_schedules_name")
+            ],
         },
     ),
     migrations.CreateModel(

@@ -13,6 +13,7 @@ from django.dispatch import receiver
 from .. import signals
 from ..definitions.context import JobContext
 from ..states import Outcome
+from ..store.schedules import LateSchedule
 
 worker_logger = logging.getLogger("django_pgjobs.worker")
 maintenance_logger = logging.getLogger("django_pgjobs.maintenance")
@@ -61,6 +62,19 @@ def log_finished(
 def log_lease_lost(*, job_id: int, fence_token: int, **kwargs: Any) -> None:
     """Say that a worker lost an attempt."""
     worker_logger.warning("lease lost: id=%s fence_token=%s", job_id, fence_token)
+
+
+@receiver(signals.schedule_late, dispatch_uid="django_pgjobs.observability.logs")
+def log_schedule_late(*, schedule: LateSchedule, **kwargs: Any) -> None:
+    """Say that a schedule has not fired in time."""
+    maintenance_logger.warning(
+        "schedule late: name=%r tenant=%s due_at=%s late_by=%s problem=%s",
+        schedule.name,
+        schedule.tenant_id,
+        schedule.due_at.isoformat(),
+        schedule.late_by,
+        schedule.problem or "-",
+    )
 
 
 @receiver(signals.maintenance_ran, dispatch_uid="django_pgjobs.observability.logs")

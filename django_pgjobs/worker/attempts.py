@@ -54,6 +54,7 @@ def context_of(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) 
         claims=job.claims,
         payload_version=job.payload_version,
         worker_id=worker_id,
+        _meta=job.meta,
         _stopping=stopping,
     )
 

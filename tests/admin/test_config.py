@@ -96,7 +96,9 @@ def test_two_schedules_cannot_have_one_name(operator):
 
     response = operator.post(url("cronschedule", "add"), SCHEDULE)
 
-    assert errors_of(response) == {"name": ["Schedule with this Name already exists."]}
+    assert errors_of(response) == {
+        "__all__": ["Schedule with this Name and Tenant already exists."]
+    }
 
 
 @pytest.mark.django_db

@@ -134,7 +134,7 @@ def test_every_service_tells_what_it_did_by_a_signal(tables, connection):
     factories.pending_job(expires_at=factories.server_now() - timedelta(seconds=1))
     factories.scheduled_job(due_in=timedelta(seconds=-1))
     factories.pending_job(epoch=77)
-    factories.CronScheduleFactory(next_run_at=factories.server_now() - timedelta(seconds=1))
+    factories.CronScheduleFactory(active_since=factories.server_now() - timedelta(minutes=2))
     factories.running_job(lease_expired_by=timedelta(seconds=1))
     # Longer than the server has been up, so that the reaper grants grace.
     settings = PgJobsSettings(lease_duration=timedelta(days=3650))
@@ -148,6 +148,7 @@ def test_every_service_tells_what_it_did_by_a_signal(tables, connection):
         ("partitioner", 16, None),
         ("reaper", 0, {"grace": 1}),
         ("stager", 0, {"staged": 1}),
+        ("schedule watch", 1, None),
         ("scheduler", 1, None),
         ("expirer", 1, None),
         ("epochs", 1, None),

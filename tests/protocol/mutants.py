@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import psycopg
 
-from django_pgjobs.models import JobAttempt
+from django_pgjobs.models import ActiveJob, JobAttempt
+from django_pgjobs.store import schedules
 from tests import factories
 from tests.store import calls
 
@@ -90,6 +91,24 @@ def what_is_in_hand_has_an_answer(connection):
     assert calls.give_back(connection, in_hand=[job.fence_token]) == []
 
 
+def a_slot_fires_once(connection):
+    schedule, slot = factories.CronScheduleFactory(), factories.server_now()
+    schedules.fire_slots(connection, [calls.firing(schedule, slot)])
+    assert schedules.fire_slots(connection, [calls.firing(schedule, slot)]) == []
+    assert ActiveJob.objects.count() == 1
+
+
+def the_mark_of_a_schedule_does_not_go_back(connection):
+    schedule, now = factories.CronScheduleFactory(), factories.server_now()
+    for handled_until in (now, None, now - calls.LEASE):
+        advance = schedules.Advance(
+            id=schedule.id, handled_until=handled_until, next_run_at=now + calls.LEASE
+        )
+        schedules.advance_schedules(connection, [advance])
+        schedule.refresh_from_db()
+        assert schedule.last_slot_at == now
+
+
 # What is taken out. Conditions become true, so that what stands around them still fits.
 TOKEN = [
     ("AND jobs_active.fence_token = given.fence_token", "AND true"),
@@ -97,6 +116,7 @@ TOKEN = [
 WORKER = [("AND jobs_active.locked_by = %(worker_id)s::text", "AND true")]
 RUNNING = [("AND jobs_active.status = 'running'", "AND true")]
 LOCK = ("FOR NO KEY UPDATE SKIP LOCKED", "")
+CONFLICT = "ON CONFLICT (schedule_id, slot_at) DO UPDATE SET job_id = EXCLUDED.job_id"
 AND_PENDING = "\n                AND jobs_active.status = 'pending'"
 FULL_LOCK = ("FOR UPDATE SKIP LOCKED", "")
 
@@ -272,6 +292,29 @@ MUTANTS = [
             ]
         },
         ("two redrives",),
+    ),
+    Mutant(
+        "schedules without the lock",
+        {"maintain/lock_due_schedules": [("FOR NO KEY UPDATE OF cron_schedules SKIP LOCKED", "")]},
+        ("two schedulers and jobs that must not overlap",),
+    ),
+    Mutant(
+        "a job for a slot that has fired",
+        {"maintain/fire_slots": [("ON CONFLICT (schedule_id, slot_at) DO NOTHING", CONFLICT)]},
+        ("one slot fired twice",),
+        a_slot_fires_once,
+    ),
+    Mutant(
+        "a mark of what was dealt with that goes back",
+        {
+            "maintain/advance_schedules": [
+                (
+                    "greatest(cron_schedules.last_slot_at, moved.handled_until)",
+                    "moved.handled_until",
+                )
+            ]
+        },
+        oracle=the_mark_of_a_schedule_does_not_go_back,
     ),
     Mutant(
         "expire what runs",

@@ -79,6 +79,15 @@ PAUSES: dict[str, list[tuple[str, str]]] = {
         before("WHERE jobs_active.expires_at <=", "start"),
         before("WHERE jobs_active.id = ANY", "expired", after="expired"),
     ],
+    "maintain/lock_due_schedules": [
+        before("WHERE cron_schedules.enabled", "start"),
+    ],
+    "maintain/list_unfinished_jobs": [
+        before("WHERE jobs_active.id = ANY", "start"),
+    ],
+    "maintain/advance_schedules": [
+        before("WHERE cron_schedules.id = moved.id", "start"),
+    ],
     "maintain/restamp_jobs": [
         lateral("stray", after="stray"),
         before("WHERE jobs_active.id = held.id", "held", after="held"),

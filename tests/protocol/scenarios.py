@@ -7,6 +7,9 @@ from typing import Any
 
 import psycopg
 
+from django_pgjobs.definitions.registry import Registry
+from django_pgjobs.definitions.slots import Defaults
+from django_pgjobs.maintenance.scheduler import Scheduler
 from django_pgjobs.states import Outcome
 from django_pgjobs.store import administer, claim, enqueue, epochs, maintain, schedules
 from tests import factories
@@ -101,7 +104,17 @@ def enqueueing(connection, env):
 
 
 def firing(connection, env):
-    return schedules.fire_slot(connection, schedule_id=1, slot_at=env["slot"], job=new_job())
+    return schedules.fire_slots(connection, [calls.firing(env["schedule"], env["slot"])])
+
+
+def scheduling(now: str):
+    def schedule(connection, env):
+        scheduler = Scheduler(
+            registry=Registry(), defaults=Defaults(queue="default", max_attempts=3), listen=False
+        )
+        return scheduler.run_once(connection, batch_size=10, now=env[now]).touched
+
+    return schedule
 
 
 def operation(name: str, *statements) -> Operation:
@@ -179,7 +192,14 @@ def reissued_token(connection) -> dict[str, Any]:
 
 
 def a_slot(connection) -> dict[str, Any]:
-    return {"slot": factories.server_now()}
+    return {"schedule": factories.CronScheduleFactory(), "slot": factories.server_now()}
+
+
+def two_slots(connection) -> dict[str, Any]:
+    """The slot of the last minute, and the one of the minute after."""
+    start = factories.server_now().replace(second=0, microsecond=0)
+    factories.CronScheduleFactory(overlap="skip", active_since=start - timedelta(seconds=1))
+    return {"first": start, "second": start + MINUTE}
 
 
 # What must be true
@@ -293,6 +313,16 @@ def staged_once(connection, env, results):
 def one_winner(connection, env, results):
     assert [value is None for value in results.values()].count(False) == 1, results
     assert len(statuses(connection)) == 1
+
+
+def fired_once(connection, env, results):
+    assert sorted(len(fired) for fired in results.values()) == [0, 1], results
+    assert len(statuses(connection)) == 1
+
+
+def no_overlap(connection, env, results):
+    """Two slots have come, and the second is not fired while the job of the first waits."""
+    assert len(statuses(connection)) == 1, (results, statuses(connection))
 
 
 SCENARIOS = [
@@ -410,7 +440,16 @@ SCENARIOS = [
         "one slot fired twice",
         a_slot,
         [operation("fire a", firing), operation("fire b", firing)],
-        one_winner,
+        fired_once,
+    ),
+    Scenario(
+        "two schedulers and jobs that must not overlap",
+        two_slots,
+        [
+            Operation("first slot", [scheduling("first")], is_atomic=False),
+            Operation("second slot", [scheduling("second")], is_atomic=False),
+        ],
+        no_overlap,
     ),
     Scenario(
         "one key enqueued twice",

@@ -8,7 +8,9 @@ import psycopg
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from django_pgjobs.store.schedules import fire_slots
 from tests import factories
+from tests.store.calls import firing
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +72,21 @@ VIOLATIONS = [
     ("tenant_config_priority_boost", "UPDATE tenant_config SET priority_boost = 11"),
     ("tenant_config_quota_weight", "UPDATE tenant_config SET quota_weight = 0"),
     ("tenant_config_quota_weight", "UPDATE tenant_config SET quota_weight = 1001"),
+    ("cron_schedules_names", "UPDATE cron_schedules SET name = ''"),
+    ("cron_schedules_names", "UPDATE cron_schedules SET job_name = ''"),
+    ("cron_schedules_names", "UPDATE cron_schedules SET queue_name = repeat('x', 64)"),
+    ("cron_schedules_max_attempts", "UPDATE cron_schedules SET max_attempts = 0"),
+    ("cron_schedules_catch_up", "UPDATE cron_schedules SET catch_up = 'all'"),
+    ("cron_schedules_catch_up", "UPDATE cron_schedules SET catch_up_limit = 1001"),
+    ("cron_schedules_overlap", "UPDATE cron_schedules SET overlap = 'never'"),
+    (
+        "cron_schedules_overlap",
+        "UPDATE cron_schedules SET overlap = 'skip', catch_up = 'catch_up'",
+    ),
+    ("cron_schedules_jitter", "UPDATE cron_schedules SET jitter = interval '-1 second'"),
+    ("cron_schedules_jitter", "UPDATE cron_schedules SET jitter = interval '25 hours'"),
+    ("cron_runs_kind", "UPDATE cron_runs SET job_id = NULL"),
+    ("cron_runs_kind", "UPDATE cron_runs SET kind = 'skipped'"),
 ]
 
 
@@ -80,6 +97,8 @@ def rows():
     factories.dead_job()
     factories.QueueConfigFactory()
     factories.TenantConfigFactory()
+    schedule = factories.CronScheduleFactory()
+    fire_slots(connection, [firing(schedule, factories.server_now())])
 
 
 @pytest.mark.parametrize(("name", "statement"), VIOLATIONS)
@@ -99,7 +118,7 @@ def test_every_check_has_a_row_that_it_refuses():
             "JOIN pg_class ON pg_class.oid = conrelid AND NOT relispartition "
             "JOIN pg_namespace ON pg_namespace.oid = pg_constraint.connamespace "
             "WHERE contype = 'c' AND nspname = current_schema() "
-            "AND (relname LIKE 'job%%' OR relname LIKE '%%_config')",
+            "AND (relname LIKE 'job%%' OR relname LIKE '%%_config' OR relname LIKE 'cron%%')",
             [],
         )
         checks = {name for (name,) in cursor.fetchall()}

@@ -54,7 +54,7 @@ def test_a_default_of_a_column_is_that_of_its_field(model):
     assert {
         name: value
         for name, value in default_values(model._meta.db_table).items()
-        if name in fields and fields[name].get_default() != value
+        if name in fields and fields[name].get_default() != fields[name].to_python(value)
     } == {}
 
 

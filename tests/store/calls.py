@@ -8,6 +8,7 @@ from django_pgjobs.states import Outcome
 from django_pgjobs.store import claim as claims
 from django_pgjobs.store import finish, maintain
 from django_pgjobs.store.finish import Ending, Success
+from django_pgjobs.store.schedules import Firing
 from django_pgjobs.worker.unanswered import Unanswered
 from tests.factories import WORKER
 
@@ -101,3 +102,8 @@ def give_back(connection, *, in_hand=(), worker=WORKER):
 
 def reap(connection, **values):
     return maintain.reap_leases(connection, **{"limit": 10, **BACKOFF, **values})
+
+
+def firing(schedule, slot, **values):
+    defaults = {"queue": "default", "priority": 0, "max_attempts": 3, "meta": "{}"}
+    return Firing(**{"schedule_id": schedule.id, "slot_at": slot, **defaults, **values})

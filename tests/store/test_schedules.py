@@ -7,20 +7,24 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from django_pgjobs.models import ActiveJob
+from django_pgjobs.models import ActiveJob, CronSchedule
 from django_pgjobs.states import JobStatus
 from django_pgjobs.store.schedules import (
-    advance_schedule,
-    disable_schedule,
-    fire_slot,
+    Advance,
+    advance_schedules,
+    fire_slots,
+    list_late_schedules,
+    list_slots,
+    list_unfinished_jobs,
     lock_due_schedules,
+    prune_slots,
+    skip_slots,
 )
 from tests import factories
 from tests.fix_database import wait_until_blocked
 from tests.invariants import check_invariants
 
-from .calls import claim_jobs, complete
-from .test_enqueue import new_job
+from .calls import claim_jobs, complete, firing
 
 MINUTE = timedelta(minutes=1)
 
@@ -39,37 +43,63 @@ class TestLockDueSchedules:
 
     def test_a_new_and_a_due_schedule_are_found_with_their_columns(self):
         now = factories.server_now()
-        new = factories.CronScheduleFactory(
-            tenant_id=5, queue_name="mail", payload={"a": 1}, timezone="Europe/Berlin"
+        new = factories.CronScheduleFactory(active_since=now - 9 * MINUTE)
+        late = factories.CronScheduleFactory(
+            timezone="Europe/Berlin",
+            catch_up="collapse",
+            catch_up_limit=5,
+            overlap="queue_one",
+            jitter=MINUTE,
+            active_since=now - 9 * MINUTE,
+            last_slot_at=now - 2 * MINUTE,
+            next_run_at=now - MINUTE,
+            queued_slot_at=now - 3 * MINUTE,
+            last_job_id=8,
         )
-        late = factories.CronScheduleFactory(next_run_at=now - MINUTE)
 
         rows = {row.id: row for row in lock_due_schedules(connection, limit=10)}
 
         assert set(rows) == {new.id, late.id}
-        assert rows[late.id].next_run_at == now - MINUTE
-        row = rows[new.id]
+        assert rows[new.id].handled_until == now - 9 * MINUTE
+        row = rows[late.id]
         assert (row.name, row.job_name, row.cron_expression) == (
-            new.name,
+            late.name,
             "tests.noop",
             "* * * * *",
         )
-        assert (row.tenant_id, row.queue_name, row.timezone) == (5, "mail", "Europe/Berlin")
-        assert (row.payload, row.next_run_at) == ('{"a": 1}', None)
+        assert (row.timezone, row.catch_up, row.catch_up_limit) == ("Europe/Berlin", "collapse", 5)
+        assert (row.overlap, row.jitter, row.last_job_id) == ("queue_one", MINUTE, 8)
+        assert (row.handled_until, row.queued_slot_at) == (now - 2 * MINUTE, now - 3 * MINUTE)
         assert now <= row.now <= factories.server_now()
 
-    def test_one_that_is_not_due_or_not_enabled_is_not(self):
+    def test_one_that_is_not_due_or_paused_or_removed_is_not(self):
         now = factories.server_now()
         factories.CronScheduleFactory(next_run_at=now + MINUTE)
         factories.CronScheduleFactory(enabled=False)
+        factories.CronScheduleFactory(removed_at=now)
 
         assert due(connection) == []
         assert len(due(connection, now=now + 2 * MINUTE)) == 1
 
-    def test_there_is_a_limit(self):
-        factories.CronScheduleFactory.create_batch(3)
+    def test_a_queued_slot_is_found_when_the_job_has_finished(self):
+        now = factories.server_now()
+        job = factories.pending_job()
+        schedule = factories.CronScheduleFactory(
+            next_run_at=now + MINUTE, queued_slot_at=now, last_job_id=job.id
+        )
 
-        assert len(due(connection, limit=2)) == 2
+        assert due(connection) == []
+        job.delete()
+        assert due(connection) == [schedule.id]
+
+    def test_there_is_a_limit_and_the_first_due_is_the_first(self):
+        now = factories.server_now()
+        for minutes in (1, 3, 2):
+            factories.CronScheduleFactory(name=str(minutes), next_run_at=now - minutes * MINUTE)
+
+        found = lock_due_schedules(connection, limit=2)
+
+        assert [row.name for row in found] == ["3", "2"]
 
     def test_what_another_process_fires_is_left_to_it(self, connect):
         factories.CronScheduleFactory()
@@ -80,78 +110,223 @@ class TestLockDueSchedules:
         assert len(due(second)) == 1
 
 
-class TestFireSlot:
+def test_unfinished_jobs_are_told_from_finished_ones():
+    pending, running = factories.pending_job(), factories.running_job()
+    finished = factories.completed_job()
+
+    found = list_unfinished_jobs(connection, [pending.id, running.id, finished.id, 10**9])
+
+    assert set(found) == {pending.id, running.id}
+
+
+class TestFireSlots:
     """One job for each slot."""
 
-    def test_a_slot_enqueues_its_job_due_at_the_slot(self):
-        slot = factories.server_now() - MINUTE
-        job = new_job(queue="mail", tenant_id=5, priority=2, payload='{"a": 1}', max_attempts=7)
+    def test_a_slot_enqueues_the_job_of_its_schedule(self):
+        now = factories.server_now()
+        schedule = factories.CronScheduleFactory(tenant_id=5, payload={"a": 1}, payload_version=2)
+        values = firing(
+            schedule, now - MINUTE, queue="mail", priority=2, max_attempts=7, meta='{"m": 1}'
+        )
 
-        job_id = fire_slot(connection, schedule_id=1, slot_at=slot, job=job)
+        (fired,) = fire_slots(connection, [values])
+
+        assert (fired.schedule_id, fired.queue_name, fired.is_pending) == (
+            schedule.id,
+            "mail",
+            True,
+        )
+        row = ActiveJob.objects.get()
+        assert (row.id, row.status) == (fired.job_id, JobStatus.PENDING)
+        assert (row.scheduled_at, row.job_name) == (now - MINUTE, "tests.noop")
+        assert (row.queue_name, row.tenant_id, row.priority) == ("mail", 5, 2)
+        assert (row.payload, row.payload_version) == ({"a": 1}, 2)
+        assert (row.max_attempts, row.meta) == (7, {"m": 1})
+
+    def test_the_schedule_has_the_last_word(self):
+        schedule = factories.CronScheduleFactory(queue_name="own", priority=-3, max_attempts=1)
+
+        (fired,) = fire_slots(connection, [firing(schedule, factories.server_now())])
 
         row = ActiveJob.objects.get()
-        assert (row.id, row.status, row.scheduled_at) == (job_id, JobStatus.PENDING, slot)
-        assert (row.queue_name, row.tenant_id, row.priority) == ("mail", 5, 2)
-        assert (row.payload, row.max_attempts) == ({"a": 1}, 7)
+        assert fired.queue_name == row.queue_name == "own"
+        assert (row.priority, row.max_attempts) == (-3, 1)
+
+    def test_a_job_with_jitter_waits(self):
+        schedule, now = factories.CronScheduleFactory(), factories.server_now()
+
+        (fired,) = fire_slots(connection, [firing(schedule, now, jitter=MINUTE)])
+
+        row = ActiveJob.objects.get()
+        assert not fired.is_pending
+        assert (row.status, row.scheduled_at) == (JobStatus.SCHEDULED, now + MINUTE)
+
+    def test_a_run_by_hand_is_due_now(self):
+        schedule, before = factories.CronScheduleFactory(), factories.server_now()
+
+        fire_slots(connection, [firing(schedule, None)])
+
+        (record,) = list_slots(connection, schedule_id=schedule.id, limit=5)
+        assert record.kind == "manual"
+        assert before <= record.slot_at <= factories.server_now()
+
+    def test_ids_ascend_with_the_slots(self):
+        schedule, now = factories.CronScheduleFactory(), factories.server_now()
+        times = [now - minutes * MINUTE for minutes in (5, 4, 3, 2, 1)]
+
+        fired = fire_slots(connection, [firing(schedule, slot) for slot in times])
+
+        found = ActiveJob.objects.order_by("id").values_list("id", "scheduled_at")
+        assert list(found) == [(slot.job_id, at) for slot, at in zip(fired, times, strict=True)]
 
     def test_a_slot_never_fires_again_even_when_its_job_is_gone(self, connect):
         raw, slot = connect(), factories.server_now()
-        fire_slot(raw, schedule_id=1, slot_at=slot, job=new_job())
+        schedule = factories.CronScheduleFactory()
+        fire_slots(raw, [firing(schedule, slot)])
         complete(raw, *claim_jobs(raw).jobs)
 
-        assert fire_slot(raw, schedule_id=1, slot_at=slot, job=new_job()) is None
-        assert not ActiveJob.objects.exists()
+        again = fire_slots(raw, [firing(schedule, slot), firing(schedule, slot + MINUTE)])
+
+        assert len(again) == 1
+        assert ActiveJob.objects.get().scheduled_at == slot + MINUTE
         assert check_invariants(raw) == []
 
-    def test_another_slot_and_another_schedule_fire(self):
-        slot = factories.server_now()
-        fire_slot(connection, schedule_id=1, slot_at=slot, job=new_job())
+    def test_the_aging_of_the_queue_applies(self):
+        factories.QueueConfigFactory(queue_name="mail", priority_aging=MINUTE)
+        schedule = factories.CronScheduleFactory(queue_name="mail")
 
-        assert fire_slot(connection, schedule_id=1, slot_at=slot + MINUTE, job=new_job())
-        assert fire_slot(connection, schedule_id=2, slot_at=slot, job=new_job())
+        fire_slots(connection, [firing(schedule, factories.server_now())])
+
+        assert ActiveJob.objects.get().priority_worth == 60_000
 
     @pytest.mark.parametrize("commits", [True, False])
     def test_two_at_once_fire_it_once(self, connect, background, commits):
-        slot = factories.server_now()
+        schedule, slot = factories.CronScheduleFactory(), factories.server_now()
         first, second, observer = connect(), connect(), connect()
         with first.transaction(force_rollback=not commits):
-            fire_slot(first, schedule_id=1, slot_at=slot, job=new_job())
-            waiting = background(fire_slot, second, schedule_id=1, slot_at=slot, job=new_job())
+            fire_slots(first, [firing(schedule, slot)])
+            waiting = background(fire_slots, second, [firing(schedule, slot)])
             wait_until_blocked(observer, second)
 
-        assert (waiting.result() is None) is commits
+        assert (waiting.result() == []) is commits
         assert ActiveJob.objects.count() == 1
         assert check_invariants(observer) == []
 
 
-class TestAdvanceSchedule:
+def test_a_skipped_slot_is_recorded_and_never_fires():
+    schedule, slot = factories.CronScheduleFactory(), factories.server_now()
+    skip_slots(connection, [(schedule.id, slot)])
+    skip_slots(connection, [(schedule.id, slot)])
+
+    assert fire_slots(connection, [firing(schedule, slot)]) == []
+    (record,) = list_slots(connection, schedule_id=schedule.id, limit=5)
+    assert (record.kind, record.job_id, record.status) == ("skipped", None, None)
+
+
+class TestAdvanceSchedules:
     """The next slot."""
 
     def test_a_schedule_moves_on(self):
-        schedule = factories.CronScheduleFactory()
+        one, other = factories.CronScheduleFactory.create_batch(2)
         now = factories.server_now()
 
-        advance_schedule(
-            connection, schedule_id=schedule.id, last_run_at=now, next_run_at=now + MINUTE
+        advance_schedules(
+            connection,
+            [
+                Advance(
+                    id=one.id,
+                    handled_until=now,
+                    next_run_at=now + MINUTE,
+                    queued_slot_at=now,
+                    job_id=7,
+                ),
+                Advance(id=other.id, handled_until=None, next_run_at=now, problem="bad"),
+            ],
         )
 
-        schedule.refresh_from_db()
-        assert (schedule.last_run_at, schedule.next_run_at) == (now, now + MINUTE)
+        one.refresh_from_db()
+        assert (one.last_slot_at, one.next_run_at, one.queued_slot_at) == (now, now + MINUTE, now)
+        assert (one.last_job_id, one.problem) == (7, "")
+        assert now <= one.last_run_at <= factories.server_now()
+        other.refresh_from_db()
+        assert (other.last_slot_at, other.next_run_at, other.problem) == (None, now, "bad")
 
-    def test_the_last_run_stays_when_nothing_was_fired(self):
+    def test_what_is_known_of_the_last_run_stays_when_nothing_was_fired(self):
         now = factories.server_now()
-        schedule = factories.CronScheduleFactory(last_run_at=now)
+        schedule = factories.CronScheduleFactory(last_run_at=now, last_job_id=7)
 
-        advance_schedule(
-            connection, schedule_id=schedule.id, last_run_at=None, next_run_at=now + MINUTE
-        )
+        advance = Advance(id=schedule.id, handled_until=now, next_run_at=now + MINUTE)
+        advance_schedules(connection, [advance])
 
         schedule.refresh_from_db()
-        assert schedule.last_run_at == now
+        assert (schedule.last_run_at, schedule.last_job_id) == (now, 7)
 
-    def test_a_schedule_that_can_never_be_due_is_stopped(self):
+
+def test_old_records_are_pruned_in_batches():
+    schedule, now = factories.CronScheduleFactory(), factories.server_now()
+    skip_slots(connection, [(schedule.id, now - n * MINUTE) for n in range(3)])
+
+    def prune(limit, **later):
+        later = now + timedelta(**later)
+        return len(prune_slots(connection, retention=10 * MINUTE, limit=limit, now=later))
+
+    assert [prune(2, minutes=9), prune(2, minutes=11), prune(2, minutes=11)] == [0, 2, 1]
+
+
+class TestListSlots:
+    """What became of a schedule's slots."""
+
+    def test_the_jobs_are_found_wherever_they_are(self, connect):
+        raw, now = connect(), factories.server_now()
         schedule = factories.CronScheduleFactory()
+        fire_slots(raw, [firing(schedule, now - 2 * MINUTE)])
+        complete(raw, *claim_jobs(raw).jobs)
+        fire_slots(raw, [firing(schedule, now - MINUTE)])
+        gone = fire_slots(raw, [firing(schedule, now)])
+        ActiveJob.objects.filter(id=gone[0].job_id).delete()
 
-        disable_schedule(connection, schedule_id=schedule.id)
+        found = list_slots(connection, schedule_id=schedule.id, limit=10)
 
-        assert due(connection) == []
+        assert [(record.slot_at, record.status) for record in found] == [
+            (now, None),
+            (now - MINUTE, "pending"),
+            (now - 2 * MINUTE, "completed"),
+        ]
+        assert len(list_slots(connection, schedule_id=schedule.id, limit=1)) == 1
+
+
+class TestListLateSchedules:
+    """Who has not fired in time."""
+
+    def test_the_late_and_the_broken_are_found(self):
+        now = factories.server_now()
+        factories.CronScheduleFactory(name="in time", next_run_at=now - MINUTE)
+        factories.CronScheduleFactory(name="new", active_since=now - MINUTE)
+        factories.CronScheduleFactory(name="late", next_run_at=now - 3 * MINUTE, tenant_id=3)
+        factories.CronScheduleFactory(name="never seen", active_since=now - 4 * MINUTE)
+        factories.CronScheduleFactory(name="broken", next_run_at=now + MINUTE, problem="bad")
+        factories.CronScheduleFactory(
+            name="paused", next_run_at=now - 3 * MINUTE, enabled=False, problem="bad"
+        )
+        factories.CronScheduleFactory(name="removed", next_run_at=now - 3 * MINUTE, removed_at=now)
+
+        found = list_late_schedules(connection, patience=2 * MINUTE, limit=10, now=now)
+
+        assert [(late.name, late.tenant_id, late.late_by, late.problem) for late in found] == [
+            ("never seen", 0, 4 * MINUTE, ""),
+            ("late", 3, 3 * MINUTE, ""),
+            ("broken", 0, timedelta(0), "bad"),
+        ]
+        assert found[1].due_at == now - 3 * MINUTE
+        assert len(list_late_schedules(connection, patience=MINUTE, limit=1, now=now)) == 1
+
+
+def test_names_are_unique_for_each_tenant():
+    from django.db import IntegrityError, transaction
+
+    factories.CronScheduleFactory(name="report", tenant_id=1)
+    factories.CronScheduleFactory(name="report", tenant_id=2)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        factories.CronScheduleFactory(name="report", tenant_id=2)
+
+    assert CronSchedule.objects.count() == 2

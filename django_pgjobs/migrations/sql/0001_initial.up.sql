@@ -255,25 +255,79 @@ CREATE TABLE cron_schedules (
     cron_expression  text        NOT NULL,
     timezone         text        NOT NULL DEFAULT 'UTC',
     tenant_id        bigint      NOT NULL DEFAULT 0,
+    -- Empty or null for what the job's declaration says.
     queue_name       text        NOT NULL DEFAULT '',
+    priority         smallint,
+    max_attempts     integer,
     payload          jsonb       NOT NULL DEFAULT '{}',
+    payload_version  smallint    NOT NULL DEFAULT 1,
+    -- What to do about slots that were missed, and while the last job is unfinished.
+    catch_up         text        NOT NULL DEFAULT 'skip',
+    catch_up_limit   integer     NOT NULL DEFAULT 100,
+    overlap          text        NOT NULL DEFAULT 'allow',
+    -- Its jobs start up to so much later than their slots.
+    jitter           interval    NOT NULL DEFAULT '0',
+    -- False while an operator pauses it.
     enabled          boolean     NOT NULL DEFAULT true,
-    last_run_at      timestamptz,
+    -- The code base that declares it; empty for one that people have made.
+    owner            text        NOT NULL DEFAULT '',
+    removed_at       timestamptz,
+    -- Slots at or before these two never fire: when it was made, changed or resumed, and the
+    -- last slot dealt with. Slots are dealt with in order, so the second alone makes each of
+    -- them unique for good.
+    active_since     timestamptz NOT NULL DEFAULT statement_timestamp(),
+    last_slot_at     timestamptz,
+    -- When to look at it; null for at once.
     next_run_at      timestamptz,
-    created_at       timestamptz NOT NULL DEFAULT now(),
+    -- A slot that waits for the last job to finish.
+    queued_slot_at   timestamptz,
+    last_run_at      timestamptz,
+    last_job_id      bigint,
+    -- Why it cannot be fired; empty in health.
+    problem          text        NOT NULL DEFAULT '',
+    created_at       timestamptz NOT NULL DEFAULT statement_timestamp(),
 
     CONSTRAINT cron_schedules_pkey PRIMARY KEY (id),
-    CONSTRAINT cron_schedules_name UNIQUE (name)
-);
+    CONSTRAINT cron_schedules_name UNIQUE (name, tenant_id),
+    -- What jobs_active demands of its rows, so that no schedule makes a batch of slots fail.
+    CONSTRAINT cron_schedules_names CHECK (
+        octet_length(name) BETWEEN 1 AND 255
+        AND octet_length(job_name) BETWEEN 1 AND 255
+        AND octet_length(queue_name) <= 63
+    ),
+    CONSTRAINT cron_schedules_max_attempts CHECK (max_attempts BETWEEN 1 AND 10000),
+    CONSTRAINT cron_schedules_catch_up CHECK (
+        catch_up IN ('skip', 'catch_up', 'collapse') AND catch_up_limit BETWEEN 1 AND 1000
+    ),
+    -- To catch up is to let jobs of one schedule overlap.
+    CONSTRAINT cron_schedules_overlap CHECK (
+        overlap IN ('allow', 'skip', 'queue_one') AND (overlap = 'allow' OR catch_up <> 'catch_up')
+    ),
+    CONSTRAINT cron_schedules_jitter CHECK (jitter BETWEEN interval '0' AND interval '24 hours')
+) WITH (fillfactor = 70);
 
--- A slot fires at most once, for good, whatever became of its job.
+CREATE INDEX cron_schedules_due ON cron_schedules (next_run_at)
+    WHERE enabled AND removed_at IS NULL;
+CREATE INDEX cron_schedules_queued ON cron_schedules (last_job_id)
+    WHERE queued_slot_at IS NOT NULL;
+
+-- What became of each slot, for as long as history is kept.
 CREATE TABLE cron_runs (
     schedule_id  bigint      NOT NULL,
+    -- For a run by hand, when it was asked for.
     slot_at      timestamptz NOT NULL,
-    job_id       bigint      NOT NULL,
+    recorded_at  timestamptz NOT NULL DEFAULT statement_timestamp(),
+    -- Null where the slot was skipped because a job of the schedule was unfinished.
+    job_id       bigint,
+    kind         text        NOT NULL DEFAULT 'slot',
 
-    CONSTRAINT cron_runs_pkey PRIMARY KEY (schedule_id, slot_at)
+    CONSTRAINT cron_runs_pkey PRIMARY KEY (schedule_id, slot_at),
+    CONSTRAINT cron_runs_kind CHECK (
+        kind IN ('slot', 'manual', 'skipped') AND (kind = 'skipped') = (job_id IS NULL)
+    )
 );
+
+CREATE INDEX cron_runs_recorded ON cron_runs (recorded_at);
 
 -- Presence of worker processes: derived, so it need not survive a crash.
 CREATE UNLOGGED TABLE job_workers (
