@@ -52,6 +52,12 @@ class PgJobsSettings:
     max_payload_bytes: int = 64 * 1024
     #: Jobs a worker runs at a time.
     concurrency: int = 10
+    #: Jobs a worker runs at a time in processes; None for the number of processors.
+    process_concurrency: int | None = None
+    #: A process is replaced after so many jobs; None for no limit.
+    process_max_jobs: int | None = None
+    #: A process is replaced when it has grown to so many bytes; None for no limit.
+    process_max_memory_bytes: int | None = None
     #: Most jobs taken by one claim.
     claim_batch_size: int = 100
     #: How long an attempt is believed alive without a renewal.
@@ -134,10 +140,13 @@ def _guess(key: object, known: Mapping[str, str]) -> str:
     return f" Did you mean {matches[0]!r}?" if matches else f" Known: {', '.join(sorted(known))}."
 
 
+_TYPES: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (bool, int, str, timedelta)}
+
+
 def _check_types(values: PgJobsSettings) -> None:
     for field in dataclasses.fields(values):
         value = getattr(values, field.name)
-        expected = str if field.default is None else type(field.default)
+        expected = _TYPES[str(field.type).removesuffix(" | None")]
         if value is None and "None" in str(field.type):
             continue
         if not isinstance(value, expected) or isinstance(value, bool) is not (expected is bool):

@@ -14,6 +14,7 @@
     │   └── PayloadTooLarge
     ├── AttemptError                   inside a worker
     │   ├── LeaseLost
+    │   ├── ProcessDied
     │   ├── UndecodablePayload
     │   └── JobTimeout
     └── OperationError                 to an administrator
@@ -107,6 +108,20 @@ class LeaseLost(AttemptError):
         super().__init__(message)
         self.job_id = job_id
         self.fence_token = fence_token
+
+
+class ProcessDied(AttemptError):
+    """The process that ran the attempt, in the pool of processes, died in the middle of it.
+
+    Never raised: recorded as the error of the attempt.
+
+    Attributes:
+        exit_code: of the process; of a signal, its number below zero.
+    """
+
+    def __init__(self, message: str, *, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class UndecodablePayload(AttemptError):

@@ -6,7 +6,8 @@ A receiver that raises is logged and does no harm to the job.
     An attempt begins. ``sender`` is the definition.
 ``job_finished(sender, context, outcome, error, duration)``
     An attempt's handler has ended. ``outcome`` is an ``Outcome``, ``error`` the exception
-    or None, ``duration`` seconds.
+    or None, ``duration`` seconds. Of a handler in a process it is sent there, as the others are;
+    by the worker if the process has died, with ``ProcessDied`` or ``JobTimeout``.
 ``job_failed(sender, context, outcome, error, duration, will_retry)``
     An attempt has failed or timed out: for error reporters. Sent as ``job_finished`` is, in the
     same thread. ``will_retry`` is False when the job will be dead.

@@ -13,7 +13,7 @@ from django_pgjobs.conf import PgJobsSettings, get_settings
 CENTURY = timedelta(days=36_525)
 FIELDS = {field.name.upper(): field for field in dataclasses.fields(PgJobsSettings)}
 DURATIONS = sorted(name for name, field in FIELDS.items() if "timedelta" in str(field.type))
-COUNTS = sorted(name for name, field in FIELDS.items() if field.type == "int")
+COUNTS = sorted(name for name, field in FIELDS.items() if field.type in {"int", "int | None"})
 ZERO_ALLOWED = {"SHUTDOWN_TIMEOUT", "HISTORY_RETENTION", "BACKOFF_BASE"}
 
 

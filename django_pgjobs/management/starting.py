@@ -66,16 +66,6 @@ def explain_missing(alias: str, missing: list[str]) -> str:
     )
 
 
-def log_to_stderr() -> None:
-    """Show our log lines on the terminal if the project has not said where they go."""
-    if not logger.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger.addHandler(handler)
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.INFO)
-
-
 def _pause(seconds: float, is_stopped: Callable[[], bool]) -> None:
     # In short turns: a signal handler does not end a wait, and is only seen after it.
     deadline = monotonic() + seconds

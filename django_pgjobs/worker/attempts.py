@@ -20,6 +20,7 @@ class Attempt:
         job: as it was claimed.
         context: what the handler sees.
         pool: name of the pool that runs it.
+        is_alone: run it in a fresh process that then ends; only the pool of processes can.
         is_lost: the lease is lost; whatever the handler does will be refused.
         has_ended: an outcome has been submitted; only the first one counts.
     """
@@ -27,6 +28,7 @@ class Attempt:
     job: ClaimedJob
     context: JobContext
     pool: str
+    is_alone: bool = False
     is_lost: bool = False
     has_ended: bool = False
 

@@ -52,6 +52,8 @@ class Capacity:
         self._pools = defaultdict[str, set[str]](set)
         for queue, pool in pools_of_queues:
             self.note_pool(queue, pool)
+        # Those that any declared job goes to; a pool without one must not hold up the others.
+        self._declared = set().union(*self._pools.values()) or set(self.loads)
 
     def note_pool(self, queue: str, pool: str) -> None:
         """Note that jobs of ``queue`` go to ``pool``."""
@@ -61,5 +63,5 @@ class Capacity:
     def room(self, queue: str) -> int:
         """Return how many jobs to claim from ``queue``."""
         # Of a queue that nobody declared a job for, any job may come.
-        pools = self._pools.get(queue) or self.loads
+        pools = self._pools.get(queue) or self._declared
         return min((self.loads[pool].room for pool in pools), default=0)

@@ -15,7 +15,7 @@ from ..definitions.errors import (
     traceback_of,
 )
 from ..definitions.retries import Backoff, chosen_delay, may_succeed
-from ..exceptions import JobTimeout
+from ..exceptions import JobTimeout, ProcessDied
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
 from ..store.finish import Ending
@@ -81,3 +81,44 @@ def overdue(definition: JobDefinition, attempt: Attempt, stack: str) -> Ending:
         "the traceback for what does not let it be interrupted."
     )
     return replace(classify(definition, attempt, error), traceback=storable(stack, MAX_TRACEBACK))
+
+
+def killed_at_timeout(
+    definition: JobDefinition, attempt: Attempt, error: JobTimeout, stack: str
+) -> Ending:
+    """Return the ending of an attempt whose process was killed after its timeout.
+
+    Args:
+        definition: of the job.
+        attempt: that ran in it.
+        error: what is said of it.
+        stack: where it was then.
+    """
+    return replace(
+        classify(definition, attempt, error),
+        traceback=storable(stack, MAX_TRACEBACK) if stack else None,
+    )
+
+
+def lost(
+    definition: JobDefinition | None, attempt: Attempt, error: ProcessDied, stack: str
+) -> Ending:
+    """Return the ending of an attempt whose process died. It counts, and is tried again.
+
+    Args:
+        definition: of the job; None if this process knows none.
+        attempt: that ran in it.
+        error: how it died.
+        stack: where it was then, as far as it could say so.
+    """
+    job_id, fence_token = attempt.key
+    ending = (
+        classify(definition, attempt, error)
+        if definition is not None
+        else Ending(id=job_id, fence_token=fence_token, outcome=Outcome.LOST)
+    )
+    return replace(
+        ending,
+        outcome=Outcome.LOST,
+        traceback=storable(stack, MAX_TRACEBACK) if stack else None,
+    )

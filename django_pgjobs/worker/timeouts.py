@@ -12,9 +12,10 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from ..exceptions import JobTimeout
 
@@ -86,17 +87,39 @@ class Deadline:
             self._watch.add(monotonic() + self._grace, self)
 
 
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something to do at a time.
+
+    Attributes:
+        act: called in the watch's thread. Must not wait, and must not raise.
+    """
+
+    act: Callable[[], None]
+
+    def pass_(self) -> None:
+        """Do it."""
+        self.act()
+
+
+class Passing(Protocol):
+    """What a watch can let pass."""
+
+    def pass_(self) -> None:
+        """Called when its time has come."""
+
+
 class DeadlineWatch:
     """A thread that lets deadlines pass. Started with the first deadline."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._heap: list[tuple[float, int, Deadline]] = []
+        self._heap: list[tuple[float, int, Passing]] = []
         self._numbers = itertools.count()
         self._is_stopped = False
         self._thread: threading.Thread | None = None
 
-    def add(self, at: float, deadline: Deadline) -> None:
+    def add(self, at: float, deadline: Passing) -> None:
         """Let ``deadline`` pass at ``at``, on the monotonic clock."""
         with self._changed:
             heapq.heappush(self._heap, (at, next(self._numbers), deadline))

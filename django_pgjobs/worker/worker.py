@@ -28,7 +28,7 @@ import psycopg
 
 from ..conf import PgJobsSettings
 from ..definitions.definition import JobDefinition
-from ..definitions.pools import THREADS
+from ..definitions.pools import PROCESSES, THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
 from ..store.connecting import Session, new_process_id
@@ -43,6 +43,7 @@ from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
 from .pools.building import build_pools
+from .pools.processors import available_processors
 from .pools.threads import ThreadPool
 from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import describe, pause_before
@@ -77,6 +78,8 @@ class WorkerOptions:
         concurrency: handlers to run at a time in threads.
         settings: everything else.
         pool: of handlers defined with ``def`` that declare none.
+        process_concurrency: handlers to run at a time in processes; None for the number of
+            processors.
     """
 
     queues: Mapping[str, int] | None
@@ -84,6 +87,17 @@ class WorkerOptions:
     concurrency: int
     settings: PgJobsSettings
     pool: str = THREADS
+    process_concurrency: int | None = None
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Handlers to run at a time, of each pool."""
+        return {
+            THREADS: self.concurrency,
+            PROCESSES: self.process_concurrency
+            or self.settings.process_concurrency
+            or available_processors(),
+        }
 
 
 class Worker:
@@ -104,9 +118,10 @@ class Worker:
         self._options = options
         self._settings = settings
         self._random = random or SystemRandom()
-        sizes = {THREADS: options.concurrency}
-        self._routing = Routing(registry, options.pool, sizes)
-        self._capacity = Capacity(sizes, self._routing.pools_of_queues(settings.default_queue))
+        self._routing = Routing(registry, options.pool, options.sizes)
+        self._capacity = Capacity(
+            options.sizes, self._routing.pools_of_queues(settings.default_queue)
+        )
         self._in_hand = AttemptsInHand(self._capacity.loads)
         self._stopping = threading.Event()
         # put() of a SimpleQueue is reentrant, so a signal handler may call stop().
@@ -144,7 +159,16 @@ class Worker:
             worker_id=self.worker_id,
         )
         self._threads = ThreadPool(options.concurrency, self._work)
-        self._pools = build_pools(threads=self._threads)
+        self._pools = build_pools(
+            threads=self._threads,
+            registry=registry,
+            settings=settings,
+            worker_id=self.worker_id,
+            loads=self._capacity.loads,
+            watch=self._watch,
+            finish=self._finisher.submit,
+            random=self._random,
+        )
         self._heartbeat = Heartbeat(
             session=self._session("heartbeat"),
             worker_id=self.worker_id,

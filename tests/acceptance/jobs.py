@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -172,3 +175,96 @@ def wait_until_true(condition: Callable[[], bool], complaint: str) -> None:
         if monotonic() > deadline:
             raise TimeoutError(complaint)
         tick.wait(0.01)
+
+
+# A queue of their own: what a worker has room for in one pool must not depend on another.
+@job(queue="apart", pool="processes", max_attempts=5)
+def gated_apart(context: JobContext, gate: str) -> list[bool]:
+    """Run in a process until the file ``gate`` exists; return what the context then says."""
+    note(context, "start")
+    wait_for_gate(gate)
+    note(context, "end")
+    return [context.is_stopping, context.is_cancelled]
+
+
+@job(queue="apart", pool="processes")
+def until_stopping(context: JobContext) -> bool:
+    """Run in a process until the worker stops."""
+    note(context, "start")
+    tick, deadline = threading.Event(), monotonic() + LONGEST
+    while not context.is_stopping and monotonic() < deadline:
+        tick.wait(0.01)
+    note(context, "end")
+    return context.is_stopping
+
+
+@job(queue="apart", pool="processes", max_attempts=2)
+def crash_apart(context: JobContext, way: str) -> None:
+    """Take the process down."""
+    note(context, "start")
+    if way == "exit":
+        os._exit(7)
+    if way == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    dereference_null()
+
+
+def dereference_null() -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)
+
+
+@job(queue="apart", pool="processes", max_attempts=5)
+def hold_interpreter(context: JobContext, gate: str) -> None:
+    """Keep the interpreter's lock, in C, until the file ``gate`` exists."""
+    note(context, "start")
+    # PyDLL, and not CDLL: it does not let go of the lock.
+    ctypes.PyDLL(None).system(f"while [ ! -e {gate} ]; do sleep 0.05; done".encode())
+    note(context, "end")
+
+
+@job(queue="apart", pool="processes", max_attempts=1, timeout=timedelta(seconds=0.2))
+def never_end(context: JobContext, gate: str) -> None:
+    """Hang in C, out of reach of any exception; a program it has started hangs too."""
+    note(context, "start")
+    subprocess.Popen(["/bin/sh", "-c", f"echo $$ > {gate}.pid; while :; do sleep 1; done"])
+    ctypes.PyDLL(None).system(f"while [ ! -e {gate} ]; do sleep 0.05; done".encode())
+    note(context, "end")
+
+
+@job(queue="apart", pool="processes")
+def until_cancelled_apart(context: JobContext) -> None:
+    """Run until the context says that the job was cancelled."""
+    note(context, "start")
+    tick, deadline = threading.Event(), monotonic() + LONGEST
+    while not context.is_cancelled and monotonic() < deadline:
+        tick.wait(0.01)
+    note(context, "end")
+
+
+@job(queue="apart", pool="processes", max_attempts=1, timeout=timedelta(seconds=0.2))
+def too_slow(context: JobContext) -> None:
+    """Run too long, in Python."""
+    note(context, "start")
+    while True:
+        pass
+
+
+@job(queue="apart", pool="processes")
+def grow(context: JobContext, size: int) -> int:
+    """Keep so many bytes for as long as the process lives."""
+    note(context, "start")
+    kept.append(bytes(b"x" * size))
+    note(context, "end")
+    return os.getpid()
+
+
+kept: list[bytes] = []
+
+
+@job(queue="apart", pool="processes")
+def return_much(context: JobContext) -> str:
+    """Return more than is kept."""
+    note(context, "start")
+    note(context, "end")
+    return "x" * 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import timedelta
 
 from tests.settings import *  # noqa: F403
@@ -37,3 +38,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "loggers": {"django_pgjobs": {"handlers": ["stderr"], "level": "INFO"}},
 }
+
+# Only in processes of the pool: they run no command.
+if "PGJOBS_TEST_BROKEN_PROCESSES" in os.environ and sys.argv == ["-c"]:
+    raise RuntimeError("This process cannot start.")

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
-from django_pgjobs.management.starting import log_to_stderr
+from django_pgjobs.terminal import log_to_stderr
 
 MISSING = (
     "The tables of django_pgjobs are not up to date: the migration 0001_initial has not been "

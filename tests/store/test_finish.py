@@ -190,7 +190,7 @@ class TestCompleteJobs:
 class TestEndAttempts:
     """Everything but success."""
 
-    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMEOUT])
+    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST])
     def test_a_failure_backs_off(self, outcome):
         job = factories.running_job()
         now = factories.server_now()

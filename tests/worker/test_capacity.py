@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from django_pgjobs.definitions.pools import ASYNC, THREADS
+from django_pgjobs.definitions.pools import ASYNC, PROCESSES, THREADS
 from django_pgjobs.worker.attempts import AttemptsInHand
 from django_pgjobs.worker.capacity import Capacity, Load
 
@@ -43,12 +43,18 @@ def test_a_queue_has_room_as_its_own_pools_have():
 
 
 def test_from_a_queue_of_which_nothing_is_known_anything_may_come():
-    capacity = Capacity(SIZES, [("mail", ASYNC)])
+    capacity = Capacity(SIZES, [("mail", ASYNC), ("reports", THREADS)])
 
     assert capacity.room("other") == 10
     capacity.note_pool("other", ASYNC)
 
     assert capacity.room("other") == 100
+
+
+def test_a_pool_to_which_no_declared_job_goes_holds_up_nothing():
+    capacity = Capacity({THREADS: 10, PROCESSES: 1}, [("mail", THREADS)])
+
+    assert capacity.room("other") == 10
 
 
 def test_who_is_woken_before_it_waits_does_not_wait():

@@ -12,7 +12,8 @@ from django.core.management.base import BaseCommand
 from ...conf import get_settings
 from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
-from ..starting import log_to_stderr, require_schema, wait_for_schema
+from ...terminal import log_to_stderr
+from ..starting import require_schema, wait_for_schema
 
 
 class Command(BaseCommand):

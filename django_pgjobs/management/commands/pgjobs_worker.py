@@ -12,12 +12,14 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ...conf import get_settings
+from ...definitions.pools import PROCESSES, THREADS
 from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
+from ...terminal import log_to_stderr
 from ...worker.queues import parse_queues
 from ...worker.worker import Worker, WorkerOptions
 from ..arguments import positive
-from ..starting import log_to_stderr, wait_for_schema
+from ..starting import wait_for_schema
 
 
 class Command(BaseCommand):
@@ -39,6 +41,15 @@ class Command(BaseCommand):
         )
         parser.add_argument("--concurrency", type=positive, help="Jobs to run at a time.")
         parser.add_argument(
+            "--pool",
+            choices=[THREADS, PROCESSES],
+            default=THREADS,
+            help="Where to run handlers that declare no pool: in threads, or in processes.",
+        )
+        parser.add_argument(
+            "--process-concurrency", type=positive, help="Jobs to run at a time in processes."
+        )
+        parser.add_argument(
             "--maintain",
             action="store_true",
             help="Run maintenance in this process too, for small sites.",
@@ -52,6 +63,8 @@ class Command(BaseCommand):
                 is_strict=options["strict"],
                 concurrency=options["concurrency"] or settings.concurrency,
                 settings=settings,
+                pool=options["pool"],
+                process_concurrency=options["process_concurrency"],
             ),
             registry,
         )

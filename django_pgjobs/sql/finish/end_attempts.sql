@@ -2,7 +2,7 @@
 --
 -- ids             bigint[]
 -- fence_tokens    bigint[]    of the same length, as all that follow
--- outcomes        text[]      failed, timeout, snoozed, released or cancelled
+-- outcomes        text[]      failed, timeout, lost, snoozed, released or cancelled
 -- is_retryable    boolean[]   false: a failed job is dead at once
 -- delays          interval[]  null: the backoff
 -- backoff_bases   interval[]  ceiling of the delay after the first failure
@@ -16,8 +16,8 @@
 --
 --     cancel was requested, or outcome is cancelled      -> cancelled  (history)
 --     snoozed, released                                  -> retryable, the attempt given back
---     failed, timeout: not retryable, or the last one    -> dead       (history)
---     failed, timeout                                    -> failed, backing off
+--     failed, timeout, lost: not retryable, or the last  -> dead       (history)
+--     failed, timeout, lost                              -> failed, backing off
 --
 -- The backoff is exponential with full jitter: uniform between zero and
 -- least(cap, base * 2^(attempt - 1)), the exponent bounded before the arithmetic, which is
