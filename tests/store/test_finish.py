@@ -460,6 +460,17 @@ class TestRenewLeases:
 
         assert {row.id: row.is_owned for row in renewals} == {mine.id: True, gone.id: False}
 
+    def test_of_two_attempts_of_one_job_only_the_newer_is_owned(self):
+        """A worker may claim again what it has lost, while its old handler still runs."""
+        job = factories.running_job()
+        old = job.fence_token - 1
+        attempts = [(job.id, old), (job.id, job.fence_token)]
+
+        renewals = renew_leases(connection, attempts, worker_id=WORKER, lease=LEASE)
+
+        owned = {renewal.fence_token: renewal.is_owned for renewal in renewals}
+        assert owned == {old: False, job.fence_token: True}
+
     def test_a_locked_row_is_not_waited_for_and_not_called_lost(self, connect):
         job = factories.running_job(lease_expires_in=MINUTE)
         with connect() as other, other.transaction():

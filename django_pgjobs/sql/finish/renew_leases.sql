@@ -6,6 +6,7 @@
 -- lease         interval  from now
 -- now           timestamptz  null for the server's clock; only tests pass a value
 --
+-- One job may be given twice: its worker has lost it, claimed it again, and runs both attempts.
 -- Touches no indexed column. A row that is locked, because it is just being finished or
 -- cancelled, is skipped and not waited for: the heartbeat waits for nobody.
 --
@@ -48,6 +49,7 @@ renewed AS (
         AND jobs_active.locked_by = %(worker_id)s::text
         AND jobs_active.status = 'running'
     RETURNING jobs_active.id,
+        jobs_active.fence_token,
         jobs_active.cancel_requested
 )
 SELECT given.id,
@@ -55,7 +57,7 @@ SELECT given.id,
     renewed.id IS NOT NULL OR seen.id IS NOT NULL AS is_owned,
     coalesce(renewed.cancel_requested, seen.cancel_requested, false) AS cancel_requested
 FROM given
-LEFT JOIN renewed ON renewed.id = given.id
+LEFT JOIN renewed ON renewed.id = given.id AND renewed.fence_token = given.fence_token
 LEFT JOIN LATERAL (
     SELECT jobs_active.id,
         jobs_active.cancel_requested
