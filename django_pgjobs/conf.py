@@ -58,6 +58,10 @@ class PgJobsSettings:
     process_max_jobs: int | None = None
     #: A process is replaced when it has grown to so many bytes; None for no limit.
     process_max_memory_bytes: int | None = None
+    #: Handlers defined with ``async def`` that a worker runs at a time, in its event loop.
+    async_concurrency: int = 100
+    #: Threads in which those handlers use the ORM, each with a connection of its own.
+    async_threads: int = 4
     #: Most jobs taken by one claim.
     claim_batch_size: int = 100
     #: How long an attempt is believed alive without a renewal.

@@ -1,6 +1,7 @@
 """What django-pgjobs tells the project. Sent in worker and maintenance processes.
 
-A receiver that raises is logged and does no harm to the job.
+A receiver that raises is logged and does no harm to the job. It is called where the handler runs,
+except that for a handler in an event loop a receiver defined with ``def`` is called in a thread.
 
 ``job_started(sender, context)``
     An attempt begins. ``sender`` is the definition.
@@ -36,3 +37,8 @@ attempt_lost = Signal()
 lease_lost = Signal()
 maintenance_ran = Signal()
 schedule_late = Signal()
+
+
+def has_other_receivers(signal: Signal) -> bool:
+    """Say whether a receiver that is not this package's own is connected to ``signal``."""
+    return any(not str(key[0]).startswith("django_pgjobs.") for key, *_ in signal.receivers)

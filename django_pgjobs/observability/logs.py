@@ -18,7 +18,7 @@ from ..store.schedules import LateSchedule
 worker_logger = logging.getLogger("django_pgjobs.worker")
 maintenance_logger = logging.getLogger("django_pgjobs.maintenance")
 
-_EXPECTED = frozenset({Outcome.COMPLETED, Outcome.SNOOZED, Outcome.CANCELLED})
+_EXPECTED = frozenset({Outcome.COMPLETED, Outcome.SNOOZED, Outcome.CANCELLED, Outcome.RELEASED})
 
 
 @receiver(signals.job_finished, dispatch_uid="django_pgjobs.observability.logs")

@@ -68,17 +68,24 @@ def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:
     return Ending(id=job_id, fence_token=fence_token, outcome=Outcome.RELEASED, delay=delay)
 
 
-def overdue(definition: JobDefinition, attempt: Attempt, stack: str) -> Ending:
-    """Return the ending of an attempt whose handler did not end at its timeout.
+def overdue(
+    definition: JobDefinition,
+    attempt: Attempt,
+    stack: str,
+    *,
+    what: str = "went on after its timeout",
+) -> Ending:
+    """Return the ending of an attempt whose handler was given up, because it did not end.
 
     Args:
         definition: of the job.
-        attempt: whose thread was written off.
+        attempt: whose thread or task was written off.
         stack: where it was then.
+        what: the handler did.
     """
     error = JobTimeout(
-        "The handler went on after its timeout and was written off: it may still run. Look at "
-        "the traceback for what does not let it be interrupted."
+        f"The handler {what} and was written off: it may still run. Look at the traceback for "
+        "what does not let it be interrupted."
     )
     return replace(classify(definition, attempt, error), traceback=storable(stack, MAX_TRACEBACK))
 

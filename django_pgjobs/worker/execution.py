@@ -46,7 +46,7 @@ class Execution(Steps):
         run_time: RunTime,
         watch: DeadlineWatch,
         grace: timedelta,
-        on_overdue: Callable[[JobDefinition, Attempt], None],
+        on_overdue: Callable[[Attempt], None],
         max_result_bytes: int,
         alias: str,
         worker_id: WorkerId,
@@ -95,7 +95,7 @@ class Execution(Steps):
             self._watch,
             definition.timeout.total_seconds(),
             grace=self._grace,
-            on_overdue=lambda: self._on_overdue(definition, attempt),
+            on_overdue=lambda: self._on_overdue(attempt),
             # A coroutine's own event loop cancels it.
             interrupts=not definition.is_async,
         ):

@@ -85,6 +85,15 @@ class Finisher:
             attempt.has_ended = True
         self._outcomes.put((attempt, outcome))
 
+    def submit_all(self, outcomes: Outcomes) -> None:
+        """Have outcomes written, like ``submit``."""
+        with self._submitting:
+            first = [item for item in outcomes if not item[0].has_ended]
+            for attempt, _ in first:
+                attempt.has_ended = True
+        for item in first:
+            self._outcomes.put(item)
+
     def stop(self, *, timeout: float) -> None:
         """Write what was submitted, then end; give up after ``timeout`` seconds."""
         self._outcomes.put(None)

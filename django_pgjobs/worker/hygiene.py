@@ -1,10 +1,13 @@
-"""Leave nothing of a handler on the connections of its thread."""
+"""Leave nothing of a handler on the connections of a thread."""
 
 from __future__ import annotations
 
 import logging
+from time import monotonic
+from typing import Any
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -22,9 +25,37 @@ def clean_connections() -> None:
                 # Asking it for anything would connect.
                 continue
             if connection.in_atomic_block or not connection.autocommit:
-                # Within a block, close() would keep the closed connection for its end.
-                connection.in_atomic_block = connection.closed_in_transaction = False
-                connection.close()
+                _drop(connection)
             connection.close_if_unusable_or_obsolete()
     except Exception:
         logger.exception("Cleaning up after a handler failed")
+
+
+def close_connections() -> None:
+    """Close this thread's connections. What a transaction did that was left open is undone."""
+    try:
+        for connection in connections.all(initialized_only=True):
+            _drop(connection)
+    except Exception:
+        logger.exception("Cleaning up after a handler failed")
+
+
+def needs_cleaning(connection: BaseDatabaseWrapper) -> bool:
+    """Say whether ``clean_connections`` in the thread of ``connection`` would change it.
+
+    May be asked in any thread.
+    """
+    if connection.connection is None:
+        return False
+    is_obsolete = connection.close_at is not None and monotonic() >= connection.close_at
+    # Not in the stubs, as other attributes of these.
+    wrapper: Any = connection
+    was_checked = wrapper.health_check_enabled and wrapper.health_check_done
+    is_left_open = connection.in_atomic_block or not connection.autocommit
+    return is_obsolete or was_checked or is_left_open or connection.errors_occurred
+
+
+def _drop(connection: BaseDatabaseWrapper) -> None:
+    # Within a block, close() would keep the closed connection for its end.
+    connection.in_atomic_block = connection.closed_in_transaction = False
+    connection.close()

@@ -9,6 +9,16 @@ from ..definitions.pools import ASYNC, THREADS
 from ..definitions.registry import Registry
 
 
+def pools_wanted(registry: Registry, default: str) -> set[str]:
+    """Return the pools that suit the definitions, and threads, for whatever else may come.
+
+    Args:
+        registry: of definitions.
+        default: pool of handlers defined with ``def`` that declare none.
+    """
+    return {THREADS} | {_suits(definition, default) for definition in registry}
+
+
 class Routing:
     """Chooses a pool for each job: what it declares, or what suits its function.
 
@@ -34,5 +44,9 @@ class Routing:
             yield definition.queue or default_queue, self._choose(definition)
 
     def _choose(self, definition: JobDefinition) -> str:
-        wanted = definition.pool or (ASYNC if definition.is_async else self._default)
+        wanted = _suits(definition, self._default)
         return wanted if wanted in self._pools else THREADS
+
+
+def _suits(definition: JobDefinition, default: str) -> str:
+    return definition.pool or (ASYNC if definition.is_async else default)

@@ -27,8 +27,7 @@ from typing import Final
 import psycopg
 
 from ..conf import PgJobsSettings
-from ..definitions.definition import JobDefinition
-from ..definitions.pools import PROCESSES, THREADS
+from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
 from ..store.connecting import Session, new_process_id
@@ -36,19 +35,16 @@ from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
 from .claiming import Claimer
-from .classifying import overdue, released
-from .execution import Execution
+from .classifying import released
 from .finishing import Finisher
 from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
-from .pools.building import build_pools
+from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
-from .pools.threads import ThreadPool
 from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import describe, pause_before
-from .routing import Routing
-from .timeouts import DeadlineWatch
+from .routing import Routing, pools_wanted
 from .unanswered import Unanswered
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -76,6 +72,7 @@ class WorkerOptions:
         queues: weight of each queue to serve; None for every queue there is.
         is_strict: serve the queues strictly in the order given.
         concurrency: handlers to run at a time in threads.
+        async_concurrency: handlers to run at a time in the event loop.
         settings: everything else.
         pool: of handlers defined with ``def`` that declare none.
         process_concurrency: handlers to run at a time in processes; None for the number of
@@ -85,6 +82,7 @@ class WorkerOptions:
     queues: Mapping[str, int] | None
     is_strict: bool
     concurrency: int
+    async_concurrency: int
     settings: PgJobsSettings
     pool: str = THREADS
     process_concurrency: int | None = None
@@ -94,6 +92,7 @@ class WorkerOptions:
         """Handlers to run at a time, of each pool."""
         return {
             THREADS: self.concurrency,
+            ASYNC: self.async_concurrency,
             PROCESSES: self.process_concurrency
             or self.settings.process_concurrency
             or available_processors(),
@@ -118,15 +117,16 @@ class Worker:
         self._options = options
         self._settings = settings
         self._random = random or SystemRandom()
-        self._routing = Routing(registry, options.pool, options.sizes)
-        self._capacity = Capacity(
-            options.sizes, self._routing.pools_of_queues(settings.default_queue)
-        )
+        wanted = pools_wanted(registry, options.pool)
+        # A pool of processes costs nothing until a job needs it: so any job can be run apart
+        # from the others. An event loop has threads.
+        sizes = {n: size for n, size in options.sizes.items() if n in {*wanted, PROCESSES}}
+        self._routing = Routing(registry, options.pool, sizes)
+        self._capacity = Capacity(sizes, self._routing.pools_of_queues(settings.default_queue))
         self._in_hand = AttemptsInHand(self._capacity.loads)
         self._stopping = threading.Event()
         # put() of a SimpleQueue is reentrant, so a signal handler may call stop().
         self._stops: SimpleQueue[StopReason] = SimpleQueue()
-        self._watch = DeadlineWatch()
         self._order = _queue_order(options, registry)
         self._claimer = Claimer(
             order=self._order,
@@ -148,26 +148,17 @@ class Worker:
             backoff_cap=settings.backoff_cap,
             random=self._random,
         )
-        self._execution = Execution(
-            registry=registry,
-            run_time=self._capacity.loads[THREADS].run_time,
-            watch=self._watch,
-            grace=settings.timeout_grace,
-            on_overdue=self._write_off,
-            max_result_bytes=settings.max_payload_bytes,
-            alias=settings.database,
-            worker_id=self.worker_id,
-        )
-        self._threads = ThreadPool(options.concurrency, self._work)
         self._pools = build_pools(
-            threads=self._threads,
-            registry=registry,
-            settings=settings,
-            worker_id=self.worker_id,
-            loads=self._capacity.loads,
-            watch=self._watch,
-            finish=self._finisher.submit,
-            random=self._random,
+            self._capacity.loads,
+            Surroundings(
+                settings=settings,
+                registry=registry,
+                worker_id=self.worker_id,
+                stopping=self._stopping,
+                finisher=self._finisher,
+                random=self._random,
+                on_stuck=lambda: self._stops.put(StopReason.STUCK),
+            ),
         )
         self._heartbeat = Heartbeat(
             session=self._session("heartbeat"),
@@ -177,7 +168,7 @@ class Worker:
             interval=settings.heartbeat_interval,
             look_interval=min(settings.poll_interval, settings.heartbeat_interval),
             queues=lambda: self._order.names,
-            concurrency=options.concurrency,
+            concurrency=sum(sizes[name] for name in wanted),
             channel=self._channel if settings.listen else None,
             on_unwanted=self._pools.interrupt,
             on_isolation=lambda: self._stops.put(StopReason.ISOLATED),
@@ -242,31 +233,10 @@ class Worker:
         self._give_back(self._in_hand.all())
         self._finisher.stop(timeout=_LAST_WRITE)
         self._heartbeat.stop()
-        self._watch.stop()
 
     def _give_back(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._finisher.submit(attempt, released(attempt))
-
-    def _write_off(self, definition: JobDefinition, attempt: Attempt) -> None:
-        stack = self._threads.write_off(attempt)
-        if stack is None:
-            return
-        logger.error(
-            "handler written off, it went on after its timeout: id=%s name=%s stuck=%s",
-            attempt.job.id,
-            attempt.job.job_name,
-            self._threads.stuck,
-        )
-        self._finisher.submit(attempt, overdue(definition, attempt, stack))
-        if self._threads.stuck > self._threads.size // 2:
-            self._stops.put(StopReason.STUCK)
-
-    def _work(self, attempt: Attempt) -> None:
-        if self._stopping.is_set():
-            self._finisher.submit(attempt, released(attempt))
-        else:
-            self._finisher.submit(attempt, self._execution.run(attempt))
 
     def _claim_until_stopped(self) -> None:
         session = self._session("claim")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.dispatch import receiver
 
@@ -148,10 +151,64 @@ def kill_own_process(context: JobContext) -> None:
 
 @job(max_attempts=5)
 async def gated_async(context: JobContext, gate: str) -> None:
-    """Run until the file ``gate`` exists, from a coroutine."""
+    """Run until the file ``gate`` exists, from a coroutine; tell of a cancellation in a file."""
+    note(context, "start")
+    try:
+        await gate_is_open(gate)
+    except asyncio.CancelledError:
+        Path(f"{gate}.cancelled.{context.id}").touch()
+        raise
+    note(context, "end")
+
+
+@job(max_attempts=5, pool="threads")
+async def gated_async_in_thread(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists, in an event loop of its own."""
+    note(context, "start")
+    await gate_is_open(gate)
+    note(context, "end")
+
+
+@job
+async def count_async(context: JobContext) -> int:
+    """Ask the database something."""
+    note(context, "start")
+    count = await Group.objects.acount()
+    note(context, "end")
+    return count
+
+
+@job(max_attempts=1, timeout=timedelta(seconds=0.2))
+async def stubborn_async(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists, whatever anybody says."""
+    note(context, "start")
+    while True:
+        try:
+            await gate_is_open(gate)
+            break
+        except asyncio.CancelledError:
+            continue
+    note(context, "end")
+
+
+@job(max_attempts=5)
+async def blocking_async(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists, and let nothing else in the loop run."""
     note(context, "start")
     wait_for_gate(gate)
     note(context, "end")
+
+
+@job(max_attempts=1)
+async def exit_async(context: JobContext) -> None:
+    """Try to end the process, from a task of its own too."""
+    note(context, "start")
+
+    async def leave() -> None:
+        sys.exit(1)
+
+    await asyncio.wait([asyncio.ensure_future(leave())])
+    sys.exit(1)
 
 
 @job(max_attempts=1, timeout=timedelta(seconds=0.2))
@@ -161,6 +218,13 @@ def stuck(context: JobContext, pipe: str) -> None:
     with open(pipe, "rb"):
         pass
     note(context, "end")
+
+
+async def gate_is_open(gate: str) -> None:
+    """Return when the file exists, and let others run meanwhile."""
+    async with asyncio.timeout(LONGEST):
+        while not Path(gate).exists():
+            await asyncio.sleep(0.01)
 
 
 def wait_for_gate(gate: str) -> None:

@@ -14,6 +14,7 @@ from django_pgjobs.administration import operations
 from tests.acceptance.jobs import (
     gated,
     gated_async,
+    gated_async_in_thread,
     gated_atomic,
     gated_in_transaction,
     kill_own_process,
@@ -100,7 +101,9 @@ def test_a_running_job_hears_of_its_cancellation_before_the_next_heartbeat(proce
     processes.check_invariants([job.id])
 
 
-@pytest.mark.parametrize("handler", [gated, gated_in_transaction, gated_async])
+@pytest.mark.parametrize(
+    "handler", [gated, gated_in_transaction, gated_async, gated_async_in_thread]
+)
 def test_a_job_longer_than_four_leases_runs_once(processes, tmp_path, handler):
     gate = tmp_path / "gate"
     durations = {"LEASE_DURATION": 1.5, "HEARTBEAT_INTERVAL": 0.3}

@@ -9,6 +9,7 @@ import pytest
 
 from django_pgjobs.worker.pools.group import PoolGroup
 from django_pgjobs.worker.pools.threads import ThreadPool
+from django_pgjobs.worker.timeouts import DeadlineWatch
 
 PATIENCE = 30
 
@@ -102,7 +103,7 @@ class TestPoolGroup:
 
     def test_each_attempt_goes_to_the_pool_it_names_in_order(self):
         one, two = Recorder(), Recorder()
-        group = PoolGroup({"one": one, "two": two})
+        group = PoolGroup({"one": one, "two": two}, DeadlineWatch())
         attempts = [SimpleNamespace(pool=name) for name in ("two", "one", "two")]
 
         group.submit(attempts)
@@ -115,7 +116,7 @@ class TestPoolGroup:
         one, two = Recorder(), Recorder()
         attempt = SimpleNamespace(pool="two")
 
-        PoolGroup({"one": one, "two": two}).interrupt(attempt)
+        PoolGroup({"one": one, "two": two}, DeadlineWatch()).interrupt(attempt)
 
         assert (one.interrupted, two.interrupted) == ([], [attempt])
 

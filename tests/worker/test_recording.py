@@ -39,7 +39,7 @@ def run(connection):
             run_time=RunTime(),
             watch=watch,
             grace=timedelta(seconds=10),
-            on_overdue=lambda definition, attempt: None,
+            on_overdue=lambda attempt: None,
             max_result_bytes=1000,
             alias="default",
             worker_id="worker-a",

@@ -39,7 +39,14 @@ class Command(BaseCommand):
             action="store_true",
             help="Serve the queues strictly in the order of --queues.",
         )
-        parser.add_argument("--concurrency", type=positive, help="Jobs to run at a time.")
+        parser.add_argument(
+            "--concurrency", type=positive, help="Jobs to run at a time in threads."
+        )
+        parser.add_argument(
+            "--async-concurrency",
+            type=positive,
+            help="Jobs defined with async def to run at a time in an event loop.",
+        )
         parser.add_argument(
             "--pool",
             choices=[THREADS, PROCESSES],
@@ -62,6 +69,7 @@ class Command(BaseCommand):
                 queues=options["queues"],
                 is_strict=options["strict"],
                 concurrency=options["concurrency"] or settings.concurrency,
+                async_concurrency=options["async_concurrency"] or settings.async_concurrency,
                 settings=settings,
                 pool=options["pool"],
                 process_concurrency=options["process_concurrency"],

@@ -89,7 +89,7 @@ class Child:
             watch=DeadlineWatch(),
             grace=grace,
             # The worker sees to it, also where this process cannot any more.
-            on_overdue=lambda definition, attempt: None,
+            on_overdue=lambda attempt: None,
             max_result_bytes=settings.max_payload_bytes,
             alias=settings.database,
             worker_id=self._worker_id,

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from ..attempts import Attempt
+from ..timeouts import DeadlineWatch
 from .pool import Pool
 
 _pool_of: Final = attrgetter("pool")
@@ -18,10 +19,12 @@ class PoolGroup:
 
     Args:
         pools: by name.
+        watch: of the timeouts in them; it ends with them.
     """
 
-    def __init__(self, pools: Mapping[str, Pool]) -> None:
+    def __init__(self, pools: Mapping[str, Pool], watch: DeadlineWatch) -> None:
         self._pools = pools
+        self._watch = watch
 
     @property
     def is_busy(self) -> bool:
@@ -50,6 +53,7 @@ class PoolGroup:
         """End what runs handlers."""
         for pool in self:
             pool.stop()
+        self._watch.stop()
 
     def __iter__(self) -> Iterator[Pool]:
         return iter(self._pools.values())
