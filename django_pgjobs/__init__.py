@@ -6,7 +6,7 @@ from .definitions.context import JobContext
 from .definitions.retries import Backoff
 from .outcomes import Cancel, Retry, Snooze
 from .producer.enqueueing import EnqueuedJob
-from .producer.jobs import Job, enqueue, enqueue_many, job
+from .producer.jobs import Job, enqueue, enqueue_many, job, schedule
 
 __all__ = [
     "Backoff",
@@ -19,6 +19,7 @@ __all__ = [
     "enqueue",
     "enqueue_many",
     "job",
+    "schedule",
 ]
 
 __version__ = "0.1.0"

@@ -23,6 +23,9 @@ MAX_ATTEMPTS: Final = 10_000
 #: Longer than any duration that makes sense, and short enough to be added to any clock.
 LONGEST_DURATION: Final = timedelta(days=36_525)
 
+#: Bytes of the name of a code base.
+_LONGEST_OWNER: Final = 63
+
 #: What the columns hold; elsewhere a number must fit PostgreSQL's integer.
 _MOST: Final = {"default_max_attempts": MAX_ATTEMPTS, "default_quota_weight": 1000}
 _MOST_INTEGER: Final = 2**31 - 1
@@ -84,6 +87,9 @@ class PgJobsSettings:
     reaper_interval: timedelta = timedelta(seconds=10)
     #: How long finished jobs and attempts are kept; None for ever.
     history_retention: timedelta | None = timedelta(days=90)
+    #: Name of this code base, where several share the tables: each removes only the
+    #: schedules that it has declared itself.
+    schedule_owner: str = "project"
     #: Days of history partitions made ahead.
     partitions_ahead: int = 7
 
@@ -100,6 +106,11 @@ class PgJobsSettings:
             raise ImproperlyConfigured(
                 "PGJOBS['DEFAULT_QUEUE'] must be 1 to 63 letters, digits, '_', '.' or '-', and "
                 f"begin with a letter or digit, not {self.default_queue!r}."
+            )
+        if not 1 <= len(self.schedule_owner.encode()) <= _LONGEST_OWNER:
+            raise ImproperlyConfigured(
+                f"PGJOBS['SCHEDULE_OWNER'] must be text of 1 to {_LONGEST_OWNER} bytes, "
+                f"not {self.schedule_owner!r}."
             )
         if self.heartbeat_interval * 3 > self.lease_duration:
             raise ImproperlyConfigured(

@@ -144,7 +144,7 @@ def _schedules() -> Iterator[tuple[object, ...]]:
         runs = CompletedJob.objects.of_job(schedule.job_name).count()
         cron = f"{schedule.cron_expression} ({schedule.timezone})"
         last = f"{schedule.last_run_at:%d %b %H:%M} UTC" if schedule.last_run_at else "–"
-        yield schedule.name, cron, last, runs
+        yield _short(schedule.name), cron, last, runs
 
 
 def _check_orders(wanted: int, answered: int) -> Check:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from ..exceptions import DuplicateJobName, UnknownJob
+from ..exceptions import DuplicateJobName, InvalidSchedule, UnknownJob
 from .definition import JobDefinition
+from .schedules import Schedule
 
 
 class Registry:
@@ -14,6 +15,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._definitions: dict[str, JobDefinition] = {}
+        self._schedules: dict[tuple[str, int], Schedule] = {}
 
     def add(self, definition: JobDefinition) -> None:
         """Register ``definition``.
@@ -31,6 +33,25 @@ class Registry:
                 f"{_place(definition)}. Give one of them another name: @job(name=…)."
             )
         self._definitions[definition.name] = definition
+
+    def add_schedule(self, schedule: Schedule) -> None:
+        """Register ``schedule``. The same again is no conflict.
+
+        Raises:
+            InvalidSchedule: another one of the tenant has the name.
+        """
+        known = self._schedules.get(schedule.key)
+        if known is not None and known != schedule:
+            raise InvalidSchedule(
+                f"Two schedules are called {schedule.name!r}, of {known.job_name} and of "
+                f"{schedule.job_name}. Give one of them another name: schedule(…, name=…)."
+            )
+        self._schedules[schedule.key] = schedule
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Every schedule that is declared in code."""
+        return list(self._schedules.values())
 
     def find(self, name: str) -> JobDefinition | None:
         """Return the definition called ``name``, or None."""

@@ -14,10 +14,11 @@ from asgiref.sync import markcoroutinefunction, sync_to_async
 from ..definitions.definition import JobDefinition
 from ..definitions.registry import registry
 from ..definitions.retries import BackoffPolicy
-from ..exceptions import InvalidHandler, InvalidPayload
+from ..exceptions import InvalidHandler, InvalidPayload, InvalidSchedule
 from ..store.enqueue import NewJob
 from .enqueueing import EnqueuedJob, enqueue_all, enqueue_one, new_job
 from .options import EnqueueOptions
+from .schedules import SCHEDULE_OPTIONS, declare_schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,6 +114,12 @@ def job(
     atomic: bool = False,
     schema: type[Any] | None = None,
     pool: str | None = None,
+    cron: str = ...,
+    timezone: str | None = None,
+    catch_up: str = "skip",
+    catch_up_limit: int = 100,
+    overlap: str = "allow",
+    jitter: timedelta = timedelta(0),
 ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
 
@@ -123,15 +130,47 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
             unless given), queue, priority, max_attempts, timeout, retry_on, discard_on, backoff,
-            payload_version, atomic, schema, pool.
+            payload_version, atomic, schema, pool. A job that is to run again and again takes
+            cron, timezone, catch_up, catch_up_limit, overlap and jitter as well: see
+            :class:`ScheduleOptions`.
 
     Raises:
         InvalidHandler: the function cannot be a handler, or an option makes no sense.
+        InvalidSchedule: an option of the schedule makes no sense.
         DuplicateJobName: another function has the name.
     """
     if function is not None:
         return _declare(function, {})
     return lambda handler: _declare(handler, options)
+
+
+def schedule(
+    job: Job[..., Any],
+    *,
+    cron: str,
+    name: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Declare a schedule of a job, in the ``jobs.py`` of an app. A job may have several.
+
+    ``manage.py migrate`` writes it to the database.
+
+    Args:
+        job: what ``@job`` returned.
+        cron: when; five fields, or six with the seconds at the end, or ``@daily`` and the like.
+        name: unique among the schedules of a tenant; the job's unless given.
+        arguments: of the handler, by name.
+        **options: the other fields of :class:`ScheduleOptions`: timezone, tenant, queue, priority,
+            max_attempts, catch_up, catch_up_limit, overlap, jitter.
+
+    Raises:
+        InvalidSchedule: it makes no sense, its arguments do not fit the handler, or another one
+            has the name.
+    """
+    if not isinstance(job, Job):
+        raise InvalidSchedule(f"schedule() takes what @job returned, not {job!r}.")
+    declare_schedule(job.definition, name=name, arguments=arguments, cron=cron, **options)
 
 
 def enqueue(name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> EnqueuedJob:
@@ -179,16 +218,21 @@ def _row_of(prepared: PreparedJob) -> NewJob:
 
 
 def _declare(function: Callable[..., Any], options: dict[str, Any]) -> Job[Any, Any]:
+    known = (*_OPTIONS, *sorted(SCHEDULE_OPTIONS))
     for option in options:
-        if option not in _OPTIONS:
-            close = difflib.get_close_matches(option, _OPTIONS, n=1)
-            guess = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_OPTIONS)}."
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            guess = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
             raise InvalidHandler(f"@job has no option {option!r}. {guess}")
+    of_schedule = {name: options[name] for name in options if name in SCHEDULE_OPTIONS}
+    options = {name: options[name] for name in options if name not in SCHEDULE_OPTIONS}
     options = {"name": None, **options}
     if options["name"] is None:
         options["name"] = _default_name(function)
     definition = JobDefinition(function=function, **options)
     registry.add(definition)
+    if of_schedule:
+        declare_schedule(definition, **of_schedule)
     return Job(definition)
 
 

@@ -74,9 +74,9 @@ def ask_for_review(*, order_id: int) -> None:
     ).send()
 
 
-@job
+@job(cron="0 6 * * *", timezone="Europe/Berlin")
 def daily_report() -> dict[str, int]:
-    """Mail the numbers of the day. Enqueued by the schedule of the same name."""
+    """Mail the numbers of the day, every morning."""
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     orders = Order.objects.filter(placed_at__gte=midnight)
     counts = {m.name: orders.filter(merchant=m).count() for m in Merchant.objects.all()}

@@ -54,7 +54,7 @@ def test_the_demo_ends_well(environment):
     assert re.search(r"export_orders +lost +LeaseLost +1\n", done.stdout)
     assert re.search(r"send_receipt +failed +SMTPRecipientsRefused +[1-9]", done.stdout)
     assert "NotDeliverable: No carrier delivers to" in done.stdout
-    assert re.search(r"daily report .* UTC +1\n", done.stdout)
+    assert re.search(r"daily_report .* UTC +1\n", done.stdout)
     assert "FAIL" not in done.stdout
 
 

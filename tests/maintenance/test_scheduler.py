@@ -16,6 +16,7 @@ from tests.invariants import check_invariants
 from tests.store.calls import claim_jobs, complete
 
 #: The tests travel in time: to a quiet day, whose slots are easy to count.
+DEFAULTS = Defaults(queue="default", max_attempts=3)
 MIDNIGHT = datetime(2026, 6, 15, tzinfo=UTC)
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 
@@ -32,7 +33,7 @@ def scheduler():
             name="tests.known", function=known, queue="reports", max_attempts=7, priority=2
         )
     )
-    return Scheduler(registry=registry, defaults=Defaults(queue="default", max_attempts=3))
+    return Scheduler(registry=registry, defaults=DEFAULTS)
 
 
 @pytest.fixture
