@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from threading import Thread
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from ...conf import get_settings
 from ...definitions.pools import PROCESSES, THREADS
-from ...definitions.registry import registry
-from ...maintenance.maintainer import Maintainer
-from ...terminal import log_to_stderr
 from ...worker.queues import parse_queues
-from ...worker.worker import Worker, WorkerOptions
+from ...worker.worker import WorkerOptions
 from ..arguments import positive
-from ..starting import wait_for_schema
+from ..working import run_worker, supervise
 
 
 class Command(BaseCommand):
@@ -57,6 +50,11 @@ class Command(BaseCommand):
             "--process-concurrency", type=positive, help="Jobs to run at a time in processes."
         )
         parser.add_argument(
+            "--processes",
+            type=positive,
+            help="Run so many workers, each a process of its own, and start anew those that end.",
+        )
+        parser.add_argument(
             "--maintain",
             action="store_true",
             help="Run maintenance in this process too, for small sites.",
@@ -64,48 +62,18 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings = get_settings()
-        worker = Worker(
-            WorkerOptions(
-                queues=options["queues"],
-                is_strict=options["strict"],
-                concurrency=options["concurrency"] or settings.concurrency,
-                async_concurrency=options["async_concurrency"] or settings.async_concurrency,
-                settings=settings,
-                pool=options["pool"],
-                process_concurrency=options["process_concurrency"],
-            ),
-            registry,
+        worker_options = WorkerOptions(
+            queues=options["queues"],
+            is_strict=options["strict"],
+            concurrency=options["concurrency"] or settings.concurrency,
+            async_concurrency=options["async_concurrency"] or settings.async_concurrency,
+            settings=settings,
+            pool=options["pool"],
+            process_concurrency=options["process_concurrency"],
         )
-        received = _stop_on_signals(worker)
-        log_to_stderr()
-        wait_for_schema(settings.database, is_stopped=lambda: bool(received))
-        maintainer = Maintainer.from_settings(settings, registry) if options["maintain"] else None
-        if maintainer:
-            Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()
-        reason = worker.run()
-        if maintainer:
-            maintainer.stop()
-        if worker.has_unfinished_handlers:
-            # Their jobs have been given back; their threads would keep the process alive.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(reason.value)
-        sys.exit(reason.value)
-
-
-def _stop_on_signals(worker: Worker) -> list[int]:
-    """Have signals stop the worker; return the list to which they are added."""
-    received: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        received.append(number)
-        if len(received) > 1:
-            os._exit(128 + number)
-        worker.stop()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
-    return received
+        if options["processes"] is None:
+            run_worker(worker_options, maintains=options["maintain"])
+        supervise(options["processes"], worker_options, maintains=options["maintain"])
 
 
 def queues(text: str) -> dict[str, int]:

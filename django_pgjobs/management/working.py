@@ -1,0 +1,160 @@
+"""Run a worker in this process, alone or under a supervisor."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from threading import Thread
+from typing import Final, NoReturn
+
+import django
+from django.core.management.base import CommandError
+from django.db import connections
+
+from ..conf import get_settings
+from ..definitions.registry import registry
+from ..maintenance.maintainer import Maintainer
+from ..terminal import log_to_stderr
+from ..worker.interpreters import start_interpreter
+from ..worker.supervisor import Supervisor
+from ..worker.worker import Worker, WorkerOptions
+from .starting import wait_for_schema
+
+#: What a worker may need beyond its shutdown timeout, to write its last outcomes.
+SLACK: Final = timedelta(seconds=15)
+
+
+class Stopper:
+    """Has signals, and the end of a supervisor, stop a worker.
+
+    Args:
+        worker: to stop.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._has_received = False
+        self.is_stopped = False
+
+    def obey_signals(self) -> None:
+        """Drain at the first SIGTERM or SIGINT; exit at the second."""
+        signal.signal(signal.SIGTERM, self._handle)
+        signal.signal(signal.SIGINT, self._handle)
+
+    def obey_lifeline(self, descriptor: int) -> None:
+        """Drain when ``descriptor`` reads its end."""
+        os.set_inheritable(descriptor, False)
+        Thread(target=self._hold, args=[descriptor], name="pgjobs-lifeline", daemon=True).start()
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._has_received:
+            os._exit(128 + number)
+        self._has_received = True
+        self._stop()
+
+    def _hold(self, descriptor: int) -> None:
+        os.read(descriptor, 1)
+        self._stop()
+
+    def _stop(self) -> None:
+        self.is_stopped = True
+        self._worker.stop()
+
+
+def run_worker(
+    options: WorkerOptions, *, maintains: bool, lifeline: int | None = None, label: str = ""
+) -> NoReturn:
+    """Run a worker, and end the process when it has stopped.
+
+    Args:
+        options: of the worker.
+        maintains: run maintenance in this process too.
+        lifeline: descriptor that reads its end when the worker should stop.
+        label: put before each log line on the terminal.
+
+    Raises:
+        CommandError: the tables are missing or not up to date.
+    """
+    worker = Worker(options, registry)
+    stopper = Stopper(worker)
+    stopper.obey_signals()
+    if lifeline is not None:
+        stopper.obey_lifeline(lifeline)
+    log_to_stderr(label)
+    wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
+    maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
+    if maintainer:
+        Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()
+    reason = worker.run()
+    if maintainer:
+        maintainer.stop()
+    if worker.has_unfinished_handlers:
+        # Their jobs have been given back; their threads would keep the process alive.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(reason.value)
+    sys.exit(reason.value)
+
+
+def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoReturn:
+    """Run several workers, each in a process of its own, and end when they have stopped.
+
+    Args:
+        count: how many.
+        options: of each.
+        maintains: run maintenance in the first one too.
+
+    Raises:
+        CommandError: the tables are missing or not up to date.
+    """
+    text = _to_text(options)
+
+    def start(number: int, lifeline: int) -> subprocess.Popen[bytes]:
+        return start_interpreter(
+            f"{__name__}:run_supervised",
+            number,
+            lifeline,
+            int(maintains and number == 1),
+            text,
+            label=f"pgjobs worker {number} of {count}",
+            pass_fds=[lifeline],
+        )
+
+    supervisor = Supervisor(count, start=start, patience=options.settings.shutdown_timeout + SLACK)
+    received: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        received.append(number)
+        supervisor.stop(number)
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    log_to_stderr()
+    wait_for_schema(options.settings.database, is_stopped=lambda: bool(received))
+    connections.close_all()
+    sys.exit(0 if received else supervisor.run())
+
+
+def run_supervised(number: int, lifeline: int, maintains: int, text: str) -> NoReturn:
+    """Be one of a supervisor's workers. Called in a fresh interpreter."""
+    django.setup()
+    try:
+        run_worker(
+            _from_text(text), maintains=bool(maintains), lifeline=lifeline, label=f"[{number}]"
+        )
+    except CommandError as error:
+        sys.exit(f"CommandError: {error}")
+
+
+def _to_text(options: WorkerOptions) -> str:
+    names = [field.name for field in dataclasses.fields(options) if field.name != "settings"]
+    return json.dumps({name: getattr(options, name) for name in names})
+
+
+def _from_text(text: str) -> WorkerOptions:
+    return WorkerOptions(settings=get_settings(), **json.loads(text))
