@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from datetime import timedelta
 
@@ -15,6 +16,12 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.acceptance"]
 # Past a pooler.
 if "PGJOBS_TEST_DIRECT_URL" in os.environ:
     DATABASES["direct"] = env.db_url("PGJOBS_TEST_DIRECT_URL")
+
+# The host name and process id that containers often share.
+if "PGJOBS_TEST_IDENTITY" in os.environ:
+    _host, _pid = os.environ["PGJOBS_TEST_IDENTITY"].split()
+    socket.gethostname = lambda: _host
+    os.getpid = lambda: int(_pid)
 
 PGJOBS = {
     "LEASE_DURATION": timedelta(seconds=3),

@@ -22,13 +22,13 @@ DRAIN = 150.0
 REST = 1.0
 REST_AT_MOST = 0.5
 
-#: Each fires its first slot at some second of the run.
+#: One fires every second and catches up with what it missed, one only while its job has ended.
 SCHEDULES = """
-INSERT INTO cron_schedules (name, job_name, cron_expression, next_run_at)
-SELECT 'chaos ' || number, 'tests.chaos.jobs.tick', '0 0 1 1 *',
-    now() + number * interval '1 second'
-FROM generate_series(1, %s) AS number
+INSERT INTO cron_schedules (name, job_name, cron_expression, catch_up, overlap)
+VALUES ('every second', 'tests.chaos.jobs.tick', '* * * * * *', 'catch_up', 'allow'),
+    ('one at a time', 'tests.chaos.jobs.tick', '* * * * * *', 'skip', 'skip')
 """
+END_SCHEDULES = "UPDATE cron_schedules SET enabled = false"
 
 #: Of each worker, as in tests.chaos.settings.
 CONCURRENCY = 8
@@ -58,7 +58,7 @@ def run_chaos(folder: Path, faults: Sequence[Fault], *, seed: int, seconds: floa
     """
     with site(folder, producer=("{name}", str(seed))) as made:
         with made.connect() as connection:
-            connection.execute(SCHEDULES, [int(seconds)])
+            connection.execute(SCHEDULES)
         made.revive()
         wait_until(lambda: read_ledger(made.ledger).events, "the first job runs")
         chaos = Chaos(made)
@@ -150,6 +150,7 @@ def _rage(made: Site, chaos: Chaos, faults: Sequence[Fault], seconds: float) -> 
 def _drain(made: Site) -> None:
     """Run fresh workers until every job has ended; some jobs kill them."""
     with made.connect() as connection:
+        connection.execute(END_SCHEDULES)
         connection.execute(FREE_LEADERSHIP)
 
         def is_empty() -> bool:

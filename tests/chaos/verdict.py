@@ -40,6 +40,17 @@ WHERE effects.claims IS DISTINCT FROM
     CASE WHEN finished.status = 'completed' THEN ARRAY[finished.claims] END
 """
 
+#: Slots of the schedule that catches up; there is one every second.
+GAPS = """
+SELECT slots.before, slots.slot_at
+FROM (
+    SELECT slot_at, lag(slot_at) OVER (ORDER BY slot_at) AS before
+    FROM cron_runs
+    WHERE schedule_id = (SELECT id FROM cron_schedules WHERE name = 'every second')
+) AS slots
+WHERE slots.slot_at <> slots.before + interval '1 second'
+"""
+
 
 @dataclass
 class Verdict:
@@ -143,6 +154,8 @@ def _judge_rows(verdict: Verdict, connection: psycopg.Connection[Any], ledger: L
         verdict.problems.append(f"{violation.name}: {violation.rows}")
     for row in connection.execute(EFFECTS).fetchmany(3):
         verdict.problems.append(f"effects of an atomic job, not exactly once: {row}")
+    for row in connection.execute(GAPS).fetchmany(3):
+        verdict.problems.append(f"slots of a schedule that catches up, with a gap: {row}")
     left = connection.execute("SELECT id, status::text FROM jobs_active").fetchmany(3)
     if left:
         verdict.problems.append(f"jobs have not ended: {left}")
