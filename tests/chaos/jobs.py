@@ -52,6 +52,51 @@ async def quick_async(context: JobContext, token: str) -> None:
 
 
 @job(max_attempts=6)
+async def slow_async(context: JobContext, token: str) -> None:
+    """Take long in a coroutine, beside others."""
+    note(context, "start")
+    await asyncio.sleep(1.0)
+    note(context, "end")
+
+
+@job(max_attempts=6, pool="processes")
+def computed(context: JobContext, token: str) -> str:
+    """Do nothing much, in a process of its own."""
+    note(context, "start")
+    note(context, "end")
+    return token
+
+
+@job(max_attempts=6, pool="processes")
+def exits_alone(context: JobContext, token: str) -> None:
+    """Take down only its own process at first."""
+    note(context, "start")
+    if context.claims == 1:
+        os._exit(3)
+    note(context, "end")
+
+
+@job(max_attempts=6, pool="processes", timeout=timedelta(seconds=0.5))
+def hangs_alone(context: JobContext, token: str) -> None:
+    """Hang where nothing but a kill helps, at first."""
+    note(context, "start")
+    if context.claims == 1:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.read(os.pipe()[0], 1)
+    note(context, "end")
+
+
+@job(max_attempts=6, pool="processes", atomic=True)
+def transfer_alone(context: JobContext, token: str) -> None:
+    """Have an effect, once, in a process of its own that dies at first."""
+    note(context, "start")
+    have_effect(context, token)
+    if context.claims == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    note(context, "end")
+
+
+@job(max_attempts=6)
 def slow(context: JobContext, token: str) -> None:
     """Take long, and give up when the lease is lost."""
     note(context, "start")

@@ -31,8 +31,13 @@ BULK = 600
 
 #: How often each thing is enqueued, of a thousand.
 KINDS = {
-    "quick": 500,
+    "quick": 400,
     "quick_async": 80,
+    "slow_async": 20,
+    "computed": 80,
+    "exits_alone": 10,
+    "hangs_alone": 5,
+    "transfer_alone": 5,
     "slow": 20,
     "stubborn": 40,
     "late": 20,

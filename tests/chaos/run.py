@@ -14,6 +14,7 @@ from tests.chaos.site import Site, site
 from tests.chaos.verdict import Verdict, judge, judge_kills
 from tests.fix_workers import wait_until
 from tests.ledger import read_ledger
+from tools.machine import command_line
 
 #: Seconds for everything to end after the healing.
 DRAIN = 150.0
@@ -21,6 +22,9 @@ DRAIN = 150.0
 #: Seconds over which idle workers must be idle, and how much of a processor that is at most.
 REST = 1.0
 REST_AT_MOST = 0.5
+
+#: Seconds in which the children of a process that was killed must have ended.
+SURVIVE = 20.0
 
 #: One fires every second and catches up with what it missed, one only while its job has ended.
 SCHEDULES = """
@@ -56,7 +60,7 @@ def run_chaos(folder: Path, faults: Sequence[Fault], *, seed: int, seconds: floa
         seed: of what the producers do.
         seconds: from the first job to the healing.
     """
-    with site(folder, producer=("{name}", str(seed))) as made:
+    with site(folder, workers=2, supervisors=1, producer=("{name}", str(seed))) as made:
         with made.connect() as connection:
             connection.execute(SCHEDULES)
         made.revive()
@@ -113,7 +117,7 @@ def run_kills(folder: Path, *, jobs: int, kills: int) -> Verdict:
         verdict = judge_kills(made, enqueued)
         verdict.figures["kills"] = f"{kills} in {killing:.0f} s"
         verdict.figures["seconds in all"] = round(monotonic() - began, 1)
-        made.stop("worker", "maintenance")
+        _leave(made, verdict)
         return verdict
 
 
@@ -131,7 +135,7 @@ def _end(made: Site, cancelled: Sequence[tuple[int, int]] = ()) -> Verdict:
     verdict.figures["processes"] = sum(1 for _ in made.processes())
     verdict.figures["seconds to drain"] = round(seconds, 1)
     _rest(made, verdict)
-    made.stop("worker", "maintenance")
+    _leave(made, verdict)
     return verdict
 
 
@@ -173,6 +177,17 @@ def _rest(made: Site, verdict: Verdict) -> None:
         used = cpu_seconds(place.running.pid) - before[place.name]
         if used > REST * REST_AT_MOST:
             verdict.problems.append(f"{place.name} used {used:.2f} s in {REST:.0f} s of rest")
+
+
+def _leave(made: Site, verdict: Verdict) -> None:
+    """End everything, and see whether that was all: also what killed processes had started."""
+    made.stop("worker", "maintenance")
+    deadline, clock = monotonic() + SURVIVE, Event()
+    while (survivors := made.survivors()) and monotonic() < deadline:
+        clock.wait(0.1)
+    if survivors:
+        names = [command_line(pid) for pid in survivors]
+        verdict.problems.append(f"processes that nobody ends: {names}")
 
 
 def cpu_seconds(pid: int) -> float:

@@ -20,7 +20,10 @@ PGJOBS = {
     "SHUTDOWN_TIMEOUT": timedelta(seconds=2),
     "BACKOFF_BASE": timedelta(seconds=0.1),
     "BACKOFF_CAP": timedelta(seconds=1),
+    "TIMEOUT_GRACE": timedelta(seconds=0.5),
     "CONCURRENCY": 8,
+    "ASYNC_CONCURRENCY": 20,
+    "PROCESS_CONCURRENCY": 1,
 }
 
 #: Which guard to take out of the statements of this process, if any; see tests.chaos.mutants.

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -149,6 +149,17 @@ class Site:
         """
         return psycopg.connect(self.server.url(), autocommit=True, connect_timeout=10, **options)
 
+    def survivors(self) -> list[int]:
+        """Return the ids of processes that belong to the site and run, whoever started them."""
+        mark = f"{VARIABLE}={self.ledger}\0".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            # It may end while it is looked at.
+            with suppress(OSError):
+                if mark in path.read_bytes():
+                    found.append(int(path.parent.name))
+        return found
+
     def processes(self) -> Iterator[Process]:
         """Return every process there has been."""
         yield from self.ended
@@ -162,6 +173,7 @@ def site(
     folder: Path,
     *,
     workers: int = 3,
+    supervisors: int = 0,
     maintenance: int = 2,
     producer: Sequence[str] = (),
     has_network: bool = True,
@@ -171,7 +183,8 @@ def site(
 
     Args:
         folder: for logs and the ledger.
-        workers: how many.
+        workers: how many processes, supervisors not counted.
+        supervisors: how many, with two workers each.
         maintenance: how many.
         producer: arguments of tests.chaos.producer for two producers; none without.
             ``{name}`` stands for the name of the process.
@@ -199,6 +212,7 @@ def site(
             connection.execute(TABLES)
         commands = {
             "worker": (workers, ("-m", "django", "pgjobs_worker")),
+            "worker_pair": (supervisors, ("-m", "django", "pgjobs_worker", "--processes", "2")),
             "maintenance": (maintenance, ("-m", "django", "pgjobs_maintain")),
             "producer": (2 if producer else 0, ("-m", "tests.chaos.producer", *producer)),
         }
