@@ -6,10 +6,12 @@ from collections.abc import Callable
 from contextvars import copy_context
 from datetime import timedelta
 from time import perf_counter
+from typing import Self
 
 from django.db import transaction
 
 from .. import signals
+from ..conf import PgJobsSettings
 from ..definitions.definition import JobDefinition
 from ..definitions.registry import Registry
 from ..states import Outcome
@@ -57,6 +59,29 @@ class Execution(Steps):
         self._on_overdue = on_overdue
         self._alias = alias
         self._worker_id = worker_id
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: PgJobsSettings,
+        *,
+        registry: Registry,
+        run_time: RunTime,
+        watch: DeadlineWatch,
+        on_overdue: Callable[[Attempt], None],
+        worker_id: WorkerId,
+    ) -> Self:
+        """Return what runs attempts as the settings say, in a worker or a process of its."""
+        return cls(
+            registry=registry,
+            run_time=run_time,
+            watch=watch,
+            grace=settings.timeout_grace,
+            on_overdue=on_overdue,
+            max_result_bytes=settings.max_payload_bytes,
+            alias=settings.database,
+            worker_id=worker_id,
+        )
 
     def run(self, attempt: Attempt) -> Success | Ending | Recorded:
         """Carry ``attempt`` to its outcome. Never raises.

@@ -74,14 +74,12 @@ def build_pools(loads: Mapping[str, Load], around: Surroundings) -> PoolGroup:
 def _threads(
     load: Load, around: Surroundings, watch: DeadlineWatch, write_offs: WriteOffs
 ) -> ThreadPool:
-    execution = Execution(
+    execution = Execution.from_settings(
+        around.settings,
         registry=around.registry,
         run_time=load.run_time,
         watch=watch,
-        grace=around.settings.timeout_grace,
         on_overdue=write_offs.note_overdue,
-        max_result_bytes=around.settings.max_payload_bytes,
-        alias=around.settings.database,
         worker_id=around.worker_id,
     )
     finish, stopping = around.finisher.submit, around.stopping

@@ -82,16 +82,13 @@ class Child:
 
     def serve(self, definitions: Registry, settings: PgJobsSettings) -> None:
         """Run jobs until the worker hangs up."""
-        grace = settings.timeout_grace
-        execution = Execution(
+        execution = Execution.from_settings(
+            settings,
             registry=definitions,
             run_time=RunTime(),
             watch=DeadlineWatch(),
-            grace=grace,
             # The worker sees to it, also where this process cannot any more.
             on_overdue=lambda attempt: None,
-            max_result_bytes=settings.max_payload_bytes,
-            alias=settings.database,
             worker_id=self._worker_id,
         )
         self._jobs.send_bytes(encode(Ready()))
@@ -100,7 +97,7 @@ class Child:
             if definition is not None and definition.timeout is not None:
                 # Written by a thread that needs no lock of the interpreter, just before the
                 # worker kills this process.
-                seconds = (definition.timeout + grace).total_seconds()
+                seconds = (definition.timeout + settings.timeout_grace).total_seconds()
                 faulthandler.dump_traceback_later(seconds, file=self._last_words)
             outcome = execution.run(self._begin(job))
             faulthandler.cancel_dump_traceback_later()

@@ -83,8 +83,11 @@ class Place:
 
     def prepare(self) -> PoolProcess | None:
         """Have a process that waits for a job; return it, or None if it could not be started."""
-        if self._process is not None:
+        if self._process is not None and self._process.is_alive:
             return self._process
+        if self._process is not None:
+            logger.warning("A process has ended while it had nothing to do, and is replaced.")
+            self.close()
         try:
             process = PoolProcess(self._options.worker_id)
         except (OSError, ImproperlyConfigured) as error:
@@ -171,7 +174,7 @@ class Place:
         except ProcessEnded as end:
             with self._lock:
                 self._process = None
-            if end.killed is Killed.STOPPED:
+            if end.killed is Killed.STOPPED or not end.has_begun:
                 return released(attempt)
             return self._report(definition, attempt, end, monotonic() - began)
 

@@ -35,7 +35,8 @@ def _close_copies() -> None:
         end.close()
 
 
-os.register_at_fork(after_in_child=_close_copies)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_copies)
 
 
 class Killed(Enum):
@@ -54,13 +55,17 @@ class ProcessEnded(Exception):
         exit_code: of a signal, its number below zero.
         killed: why the worker has killed it, if it has.
         last_words: where it was, if it could say so.
+        has_begun: it may have begun to run the job.
     """
 
-    def __init__(self, exit_code: int, killed: Killed | None, last_words: str) -> None:
+    def __init__(
+        self, exit_code: int, killed: Killed | None, last_words: str, *, has_begun: bool = True
+    ) -> None:
         super().__init__(_describe(exit_code) + (f" {killed.value}" if killed else ""))
         self.exit_code = exit_code
         self.killed = killed
         self.last_words = last_words
+        self.has_begun = has_begun
 
 
 class PoolProcess:
@@ -108,6 +113,11 @@ class PoolProcess:
         self.killed: Killed | None = None
 
     @property
+    def is_alive(self) -> bool:
+        """True while it has not ended."""
+        return self._popen.poll() is None
+
+    @property
     def pid(self) -> int:
         """Its process id."""
         return self._popen.pid
@@ -125,12 +135,12 @@ class PoolProcess:
         """Have it run a job; return when that is done.
 
         Raises:
-            ProcessEnded: in the middle of it.
+            ProcessEnded: before it or in the middle of it.
         """
         try:
             self._jobs.send_bytes(encode(job))
         except OSError:
-            raise self._ended() from None
+            raise self._ended(has_begun=False) from None
         done: Done = self._receive()
         self.jobs_run += 1
         self.memory = done.memory
@@ -175,7 +185,7 @@ class PoolProcess:
         with self._commanding, suppress(OSError):
             self._commands.send_bytes(command)
 
-    def _ended(self) -> ProcessEnded:
+    def _ended(self, *, has_begun: bool = True) -> ProcessEnded:
         try:
             exit_code = self._popen.wait(_DEAD_WITHIN)
         except subprocess.TimeoutExpired:
@@ -186,7 +196,9 @@ class PoolProcess:
         with suppress(OSError):
             last_words = os.read(self._last_words, _LAST_WORDS_AT_MOST)
         self._close()
-        return ProcessEnded(exit_code, self.killed, last_words.decode(errors="replace"))
+        return ProcessEnded(
+            exit_code, self.killed, last_words.decode(errors="replace"), has_begun=has_begun
+        )
 
     def _close(self) -> None:
         self._jobs.close()

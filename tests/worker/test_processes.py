@@ -1,0 +1,137 @@
+"""The pool of processes, without a worker around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from queue import SimpleQueue
+from random import Random
+
+import pytest
+from django.utils import timezone
+
+from django_pgjobs import JobContext
+from django_pgjobs.definitions.pools import PROCESSES
+from django_pgjobs.definitions.registry import registry
+from django_pgjobs.states import Outcome
+from django_pgjobs.store.claim import ClaimedJob
+from django_pgjobs.store.finish import Success
+from django_pgjobs.worker.attempts import Attempt
+from django_pgjobs.worker.measuring import RunTime
+from django_pgjobs.worker.pools.place import ProcessOptions
+from django_pgjobs.worker.pools.processes import ProcessPool
+from django_pgjobs.worker.timeouts import DeadlineWatch
+from tests.acceptance.jobs import gated_apart, grow
+
+pytestmark = pytest.mark.process
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def outcomes():
+    """Return the queue of what has been finished."""
+    return SimpleQueue()
+
+
+@pytest.fixture
+def pool(outcomes, monkeypatch, tmp_path):
+    """Return a pool of one process."""
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.acceptance.settings")
+    monkeypatch.setenv("PGJOBS_TEST_LEDGER", str(tmp_path / "ledger"))
+    watch = DeadlineWatch()
+    pool = ProcessPool(
+        1,
+        options=ProcessOptions(
+            worker_id="worker-a", grace=timedelta(seconds=1), max_jobs=None, max_memory=None
+        ),
+        registry=registry,
+        run_time=RunTime(),
+        watch=watch,
+        finish=lambda attempt, outcome: outcomes.put((attempt, outcome)),
+        random=Random(1),
+    )
+    pool.start()
+    yield pool
+    pool.take_back()
+    pool.stop()
+    watch.stop()
+
+
+def attempt_of(definition, payload, *, number=1, is_alone=False):
+    job = ClaimedJob(
+        id=number,
+        job_name=definition.name,
+        tenant_id=0,
+        queue_name="apart",
+        priority=0,
+        claim_order=0,
+        scheduled_at=timezone.now(),
+        fence_token=100 + number,
+        attempt=1,
+        max_attempts=3,
+        claims=1,
+        payload=payload,
+        payload_version=1,
+        meta=None,
+    )
+    context = JobContext(id=number, name=definition.name)
+    return Attempt(job, context, PROCESSES, is_alone=is_alone)
+
+
+def pid_of(pool, outcomes, **options):
+    """Run a job; return the process id that it has seen."""
+    pool.submit([attempt_of(grow, '{"size":1}', **options)])
+    _, outcome = outcomes.get(timeout=PATIENCE)
+    assert isinstance(outcome, Success)
+    return int(outcome.result)
+
+
+def test_one_process_runs_one_job_after_the_other(pool, outcomes):
+    assert pid_of(pool, outcomes) == pid_of(pool, outcomes, number=2)
+
+
+def test_a_job_that_runs_alone_has_a_fresh_process_which_ends(pool, outcomes):
+    before = pid_of(pool, outcomes)
+
+    alone = pid_of(pool, outcomes, number=2, is_alone=True)
+    after = pid_of(pool, outcomes, number=3)
+
+    assert len({before, alone, after}) == 3
+
+
+def test_a_process_that_has_died_while_idle_costs_no_attempt(pool, outcomes):
+    before = pid_of(pool, outcomes)
+
+    os.kill(before, signal.SIGKILL)
+    os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)
+
+    assert pid_of(pool, outcomes, number=2) != before
+
+
+def test_what_has_not_begun_is_taken_back(pool, outcomes, tmp_path):
+    gate = tmp_path / "gate"
+    payload = f'{{"gate":"{gate}"}}'
+    running, waiting = (attempt_of(gated_apart, payload, number=number) for number in (1, 2))
+    pool.submit([running, waiting])
+
+    # The first one may not have begun either.
+    taken = pool.take_back()
+    gate.touch()
+    pool.stop()
+
+    ended = [outcomes.get(timeout=PATIENCE)[0] for _ in range(2 - len(taken))]
+    assert {*taken, *ended} == {running, waiting}
+    assert waiting in taken
+    assert not pool.is_busy
+
+
+def test_a_job_that_was_cancelled_while_it_waited_does_not_begin(pool, outcomes):
+    attempt = attempt_of(grow, '{"size":1}')
+    attempt.context.cancel()
+
+    pool.submit([attempt])
+
+    _, outcome = outcomes.get(timeout=PATIENCE)
+    assert outcome.outcome is Outcome.RELEASED
