@@ -19,7 +19,8 @@
     │   └── JobTimeout
     └── OperationError                 to an administrator
         ├── PermissionRequired
-        └── JobNotFound
+        ├── JobNotFound
+        └── ScheduleNotFound
 
 Mistakes in settings are Django's ``ImproperlyConfigured``.
 """
@@ -153,3 +154,7 @@ class PermissionRequired(OperationError):
 
 class JobNotFound(OperationError):
     """There is no such job, or it is not in a state the action applies to."""
+
+
+class ScheduleNotFound(OperationError):
+    """There is no such schedule."""

@@ -17,12 +17,13 @@ from django.db.models.functions import Now
 
 from ..conf import get_settings
 from ..definitions.definition import queue_problems
-from ..exceptions import OperationError, PermissionRequired
+from ..exceptions import OperationError
 from ..models import QueueConfig
 from ..producer.waking import wake_queues
 from ..states import JobStatus
 from ..store.administer import CancelledJob, cancel_jobs, redrive_jobs
 from ..store.execute import JobId
+from .actors import name_of, require
 from .filters import UnfinishedFilter, UnsuccessfulFilter, matching
 
 CANCEL_JOB: Final = "django_pgjobs.cancel_job"
@@ -100,7 +101,7 @@ def cancel(actor: Any, ids: Iterable[int], *, reason: str = "") -> Cancellation:
         PermissionRequired: the actor may not cancel jobs.
         OperationError: that is no id of a job.
     """
-    _require(actor, CANCEL_JOB)
+    require(actor, CANCEL_JOB)
     wanted = _wanted(ids)
     text = _told_by(actor, reason)
     answers: dict[JobId, CancelledJob] = {}
@@ -124,7 +125,7 @@ def redrive(actor: Any, ids: Iterable[int]) -> Redrive:
         PermissionRequired: the actor may not redrive jobs.
         OperationError: that is no id of a job.
     """
-    _require(actor, REDRIVE_JOB)
+    require(actor, REDRIVE_JOB)
     wanted = _wanted(ids)
     with transaction.atomic(using=_alias()):
         found = redrive_jobs(_connection(), wanted)
@@ -151,7 +152,7 @@ def cancel_matching(
     Raises:
         PermissionRequired: the actor may not cancel jobs.
     """
-    _require(actor, CANCEL_JOB)
+    require(actor, CANCEL_JOB)
     return (
         cancel(actor, part, reason=reason)
         for ids in matching(_connection(), wanted)
@@ -177,7 +178,7 @@ def redrive_matching(
     Raises:
         PermissionRequired: the actor may not redrive jobs.
     """
-    _require(actor, REDRIVE_JOB)
+    require(actor, REDRIVE_JOB)
     return (
         redrive(actor, part)
         for ids in matching(_connection(), wanted)
@@ -203,7 +204,7 @@ def pause(actor: Any, queue_name: str) -> bool:
         PermissionRequired: the actor may not pause queues.
         OperationError: that is no name of a queue.
     """
-    _require(actor, PAUSE_QUEUE)
+    require(actor, PAUSE_QUEUE)
     for problem in queue_problems(queue_name):
         raise OperationError(problem)
     with transaction.atomic(using=_alias()):
@@ -215,7 +216,7 @@ def pause(actor: Any, queue_name: str) -> bool:
         if queue.paused:
             return False
         QueueConfig.objects.using(_alias()).filter(pk=queue_name).update(
-            paused=True, paused_at=Now(), paused_by=_name_of(actor)
+            paused=True, paused_at=Now(), paused_by=name_of(actor)
         )
     return True
 
@@ -226,7 +227,7 @@ def resume(actor: Any, queue_name: str) -> bool:
     Raises:
         PermissionRequired: the actor may not resume queues.
     """
-    _require(actor, PAUSE_QUEUE)
+    require(actor, PAUSE_QUEUE)
     paused = QueueConfig.objects.using(_alias()).filter(pk=queue_name, paused=True)
     return paused.update(paused=False, paused_at=None, paused_by="") > 0
 
@@ -239,19 +240,8 @@ def _wanted(ids: Iterable[int]) -> list[JobId]:
     return [JobId(job_id) for job_id in wanted]
 
 
-def _require(actor: Any, permission: str) -> None:
-    if actor is not None and not actor.has_perm(permission):
-        raise PermissionRequired(
-            f"{_name_of(actor)} needs the permission {permission}.", permission=permission
-        )
-
-
 def _told_by(actor: Any, reason: str) -> str:
-    return f"Cancelled by {_name_of(actor)}" + (f": {reason}" if reason else ".")
-
-
-def _name_of(actor: Any) -> str:
-    return str(actor.get_username()) if actor is not None else "the system"
+    return f"Cancelled by {name_of(actor)}" + (f": {reason}" if reason else ".")
 
 
 def _alias() -> str:
