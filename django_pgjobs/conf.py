@@ -78,6 +78,8 @@ class PgJobsSettings:
     listen: bool = True
     #: Alias of the same database to listen on, past the pooler that ``database`` goes through.
     listen_database: str | None = None
+    #: Longest run of a statement of workers and maintenance.
+    statement_timeout: timedelta = timedelta(seconds=30)
     #: How long a worker told to stop lets running jobs go on.
     shutdown_timeout: timedelta = timedelta(seconds=30)
     #: How long a handler may go on after its timeout before its thread is written off or its

@@ -11,12 +11,13 @@ from time import monotonic
 from typing import Final, Self
 
 import psycopg
+from psycopg import errors
 
 from .. import signals
 from ..conf import PgJobsSettings
 from ..definitions.registry import Registry
 from ..definitions.slots import Defaults
-from ..store.connecting import Session, new_process_id
+from ..store.connecting import Session, SessionOptions, new_process_id
 from ..store.maintain import resign_leadership, take_leadership
 from .epochs import EpochKeeper
 from .partitions import Partitioner
@@ -40,6 +41,9 @@ _STEPS_AT_MOST: Final = 100
 
 #: Seconds between two tries to become the leader, and after an error.
 _RETRY: Final = 1.0
+
+#: Longest wait after many errors in a row.
+_LONGEST_RETRY: Final = 5.0
 
 
 class Maintainer:
@@ -102,7 +106,7 @@ class Maintainer:
             PresenceKeeper(lease=settings.lease_duration),
         ]
         session = Session(
-            settings.database, "pgjobs maintenance", keeps_state=settings.keeps_state
+            settings.database, "pgjobs maintenance", SessionOptions.from_settings(settings)
         )
         return cls(session, services)
 
@@ -113,13 +117,19 @@ class Maintainer:
     def run(self) -> None:
         """Run the services until told to stop."""
         logger.info("maintenance started: process=%s", self._leader_id)
+        failures = 0
         while not self._stopping.is_set():
             try:
                 pause = self._turn()
+                failures = 0
             except psycopg.Error as error:
-                logger.warning("Maintenance failed, will retry: %s", error)
+                # Of the message only what cannot hold a row.
+                reason = str(error).partition("\n")[0]
+                logger.warning("Maintenance failed, will retry: %s", reason)
+                self._session.note_error(error)
                 self._is_leader = False
-                pause = _RETRY
+                failures += 1
+                pause = min(_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY)
             self._stopping.wait(pause)
         self._resign()
         logger.info("maintenance stopped: process=%s", self._leader_id)
@@ -164,7 +174,8 @@ class Maintainer:
         self._due[service.name] = monotonic() + service.interval.total_seconds() * jitter
         try:
             self._run_service(service)
-        except psycopg.OperationalError:
+        except (psycopg.OperationalError, errors.ReadOnlySqlTransaction):
+            # Of the server and not of the service.
             raise
         except Exception:
             logger.exception("The maintenance service %r failed", service.name)

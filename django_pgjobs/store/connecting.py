@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Self
 
 import psycopg
 from django.db import connections
+from psycopg import errors
+from psycopg.pq import TransactionStatus
 
+from ..conf import PgJobsSettings
+from .patience import PatientConnection
 from .pooling import StatelessConnection, StatelessCursor, apply_settings
 
 #: Of libpq: notice a peer that is gone within about 20 s instead of hours. What the
@@ -24,8 +31,6 @@ _LIVENESS: Final = {
 
 #: What every protocol statement runs with.
 _SETTINGS: Final = {
-    # A statement that takes longer is stuck: behind a lock, or on a bad plan.
-    "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
     # A claim that is not durable could be made twice with one fence token after a crash.
     "synchronous_commit": "on",
@@ -37,9 +42,50 @@ _SETTINGS: Final = {
 }
 
 
+#: How long to wait for an answer, in times of what a statement may take.
+PATIENCE: Final = 1.5
+
+
 def new_process_id() -> str:
     """Return an id that no other start of a process has: host, process and a random part."""
     return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What the processes' own connections are like.
+
+    Attributes:
+        keeps_state: False where a pooler lends the server session to others between two
+            transactions.
+        statement_timeout: of the server, for each statement.
+        patience: how long to wait for the server's answer before the connection is given up.
+    """
+
+    keeps_state: bool = True
+    statement_timeout: timedelta = timedelta(seconds=30)
+    patience: timedelta = timedelta(seconds=45)
+
+    @classmethod
+    def from_settings(
+        cls, settings: PgJobsSettings, *, longest_patience: timedelta | None = None
+    ) -> Self:
+        """Return what the project's settings say.
+
+        Args:
+            settings: of the project.
+            longest_patience: where an answer is needed sooner.
+        """
+        patience = settings.statement_timeout * PATIENCE
+        return cls(
+            keeps_state=settings.keeps_state,
+            statement_timeout=settings.statement_timeout,
+            patience=min(patience, longest_patience or patience),
+        )
+
+
+#: Straight to the server.
+DIRECT: Final = SessionOptions()
 
 
 class Session:
@@ -51,15 +97,14 @@ class Session:
     Args:
         alias: database alias whose settings to connect with.
         purpose: shown in ``pg_stat_activity.application_name``.
-        keeps_state: False where a pooler lends the server session to others between two
-            transactions.
+        options: what the connection is like.
     """
 
-    def __init__(self, alias: str, purpose: str, *, keeps_state: bool = True) -> None:
+    def __init__(self, alias: str, purpose: str, options: SessionOptions = DIRECT) -> None:
         self._alias = alias
         self._purpose = purpose
-        self._keeps_state = keeps_state
-        self._connection: psycopg.Connection[Any] | None = None
+        self._options = options
+        self._connection: PatientConnection | None = None
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -69,8 +114,18 @@ class Session:
             psycopg.OperationalError: the server cannot be reached.
         """
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._alias, self._purpose, keeps_state=self._keeps_state)
+            self._connection = connect(self._alias, self._purpose, self._options)
         return self._connection
+
+    def note_error(self, error: psycopg.Error) -> None:
+        """Close the connection if a new one may do better after ``error``."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        # After a failover: the address may lead to the new primary.
+        is_read_only = isinstance(error, errors.ReadOnlySqlTransaction)
+        if is_read_only or connection.info.transaction_status != TransactionStatus.IDLE:
+            self.close()
 
     def close(self) -> None:
         """Close the connection if there is one. It may be opened again."""
@@ -79,37 +134,50 @@ class Session:
             connection.close()
 
 
-def connect(alias: str, purpose: str, *, keeps_state: bool = True) -> psycopg.Connection[Any]:
+def connect(alias: str, purpose: str, options: SessionOptions = DIRECT) -> PatientConnection:
     """Return a new autocommit connection with the settings of a database alias.
 
     Args:
         alias: database alias.
         purpose: shown in ``pg_stat_activity.application_name``.
-        keeps_state: as for ``Session``.
+        options: what the connection is like.
 
     Raises:
         psycopg.OperationalError: the server cannot be reached.
     """
     params = _params(alias, purpose)
-    if not keeps_state:
-        return _connect_stateless(params, _role(alias))
-    # 5 is psycopg's own default; Django turns prepared statements off.
-    params["prepare_threshold"] = params.get("prepare_threshold") or 5
-    connection: psycopg.Connection[Any] = psycopg.connect(**params, autocommit=True)
-    try:
-        _prepare(connection, _role(alias))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _connect_stateless(params: dict[str, Any], role: str | None) -> StatelessConnection:
+    role = connections[alias].settings_dict["OPTIONS"].get("assume_role")
+    milliseconds = int(options.statement_timeout / timedelta(milliseconds=1))
+    settings = _SETTINGS | {"statement_timeout": str(milliseconds)}
+    if options.keeps_state:
+        return _connect_stateful(params, settings, role, options.patience.total_seconds())
     connection = StatelessConnection.connect(
         **params | {"prepare_threshold": None}, autocommit=True, cursor_factory=StatelessCursor
     )
+    connection.patience = options.patience.total_seconds()
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    connection.settings = ({"role": role} if role else {}) | _SETTINGS
+    connection.settings = ({"role": role} if role else {}) | settings
+    return connection
+
+
+def _connect_stateful(
+    params: dict[str, Any], settings: Mapping[str, str], role: str | None, patience: float
+) -> PatientConnection:
+    # 5 is psycopg's own default; Django turns prepared statements off.
+    params["prepare_threshold"] = params.get("prepare_threshold") or 5
+    connection = PatientConnection.connect(**params, autocommit=True)
+    connection.patience = patience
+    try:
+        if role:
+            connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        connection.execute(
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+        )
+        apply_settings(connection, settings, is_local=False)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -120,16 +188,3 @@ def _params(alias: str, purpose: str) -> dict[str, Any]:
         params.pop(name, None)
     params["application_name"] = purpose[:63]
     return params
-
-
-def _role(alias: str) -> str | None:
-    role: str | None = connections[alias].settings_dict["OPTIONS"].get("assume_role")
-    return role
-
-
-def _prepare(connection: psycopg.Connection[Any], role: str | None) -> None:
-    if role:
-        connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    apply_settings(connection, _SETTINGS, is_local=False)

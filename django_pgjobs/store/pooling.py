@@ -20,10 +20,12 @@ from typing import Any, Final, Self
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from .patience import PatientConnection
+
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
-class StatelessConnection(psycopg.Connection[Any]):
+class StatelessConnection(PatientConnection):
     """A connection on which each statement is a transaction of its own, settings included.
 
     Attributes:

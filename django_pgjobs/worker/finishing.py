@@ -19,6 +19,7 @@ from ..store.execute import WorkerId
 from ..store.finish import Ending, Success, complete_jobs, end_attempts, resolve_attempts
 from .attempts import Attempt, AttemptsInHand
 from .classifying import released
+from .outages import Outage
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
 
@@ -66,6 +67,7 @@ class Finisher:
             SimpleQueue()
         )
         self._submitting = threading.Lock()
+        self._outage = Outage("Writing outcomes failed, will retry")
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgjobs-finisher", daemon=True)
 
@@ -123,19 +125,17 @@ class Finisher:
 
     def _write(self, batch: Outcomes) -> None:
         """Write a batch, however long it takes; drop what is refused."""
-        tries = 0
         while not self._abandoned.is_set():
             try:
                 self._write_once(batch)
             except psycopg.Error as error:
-                tries += 1
+                self._session.note_error(error)
                 if is_transient(error):
-                    logger.warning(
-                        "Writing %s outcomes failed, will retry: %s", len(batch), describe(error)
-                    )
+                    tries = self._outage.note(error)
                     self._abandoned.wait(pause_before(tries, self._random))
                     continue
                 self._write_one_by_one(batch, error)
+            self._outage.end()
             return
 
     def _write_once(self, batch: Outcomes) -> None:

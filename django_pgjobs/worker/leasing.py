@@ -19,6 +19,7 @@ from ..store.finish import Renewal, check_leases, renew_leases, resolve_attempts
 from ..store.maintain import forget_worker, record_worker
 from .attempts import Attempt, AttemptsInHand
 from .finishing import report_lost
+from .outages import Outage
 from .retrying import describe
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -74,6 +75,7 @@ class Heartbeat:
         self._on_isolation = on_isolation
         self._heard_at = monotonic()
         self._beat_at = 0.0
+        self._outage = Outage("The heartbeat failed, will retry")
         self._seen: frozenset[FenceToken] = frozenset()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgjobs-heartbeat", daemon=True)
@@ -178,6 +180,7 @@ class Heartbeat:
                 if monotonic() >= self._beat_at:
                     self.beat()
                     self._beat_at = monotonic() + self._interval
+                    self._outage.end()
                 else:
                     self.look()
                 pause = min(self._look_interval, max(0.0, self._beat_at - monotonic()))
@@ -190,11 +193,9 @@ class Heartbeat:
         self._take_leave()
 
     def _note_outage(self, error: psycopg.Error) -> None:
-        silence = monotonic() - self._heard_at
-        logger.warning(
-            "The heartbeat failed, %.0f s after the last one: %s", silence, describe(error)
-        )
-        if silence > self._lease.total_seconds():
+        self._session.note_error(error)
+        self._outage.note(error)
+        if monotonic() - self._heard_at > self._lease.total_seconds():
             for attempt in self._in_hand.all():
                 report_lost(attempt)
                 self._on_unwanted(attempt)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from random import Random
+from time import monotonic
 from typing import Final
 
 import psycopg
 from psycopg import sql
 
 from ..store.connecting import Session
-from .retrying import describe, pause_before
-
-logger = logging.getLogger("django_pgjobs.worker")
+from .outages import Outage
+from .retrying import pause_before
 
 #: Seconds between two looks whether to stop.
 _TURN: Final = 1.0
+
+#: Seconds between two questions whether the server is still there.
+_ASK_EVERY: Final = 30.0
 
 
 class Listener:
@@ -40,6 +42,7 @@ class Listener:
         self._channel = channel
         self._wake = wake
         self._random = random
+        self._outage = Outage("Listening failed, will retry")
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgjobs-listener", daemon=True)
 
@@ -53,21 +56,24 @@ class Listener:
         self._thread.join(2 * _TURN)
 
     def _run(self) -> None:
-        failures = 0
         while not self._stopped.is_set():
             try:
                 self._listen()
-                failures = 0
             except psycopg.Error as error:
-                failures += 1
-                logger.warning("Listening failed, will retry: %s", describe(error))
-                self._stopped.wait(pause_before(failures, self._random))
+                self._session.note_error(error)
+                self._stopped.wait(pause_before(self._outage.note(error), self._random))
         self._session.close()
 
     def _listen(self) -> None:
         connection = self._session.connection
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        self._outage.end()
         self._wake()
+        ask_at = monotonic() + _ASK_EVERY
         while not self._stopped.is_set():
             for _ in connection.notifies(timeout=_TURN, stop_after=1):
                 self._wake()
+            if monotonic() >= ask_at:
+                # Nothing else would tell a connection that has died in silence.
+                connection.execute("SELECT 1")
+                ask_at = monotonic() + _ASK_EVERY

@@ -17,7 +17,8 @@ import secrets
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from queue import SimpleQueue
 from random import Random, SystemRandom
@@ -30,7 +31,7 @@ from ..conf import PgJobsSettings
 from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
-from ..store.connecting import Session, new_process_id
+from ..store.connecting import Session, SessionOptions, new_process_id
 from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
@@ -40,10 +41,11 @@ from .finishing import Finisher
 from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
+from .outages import Outage
 from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
 from .queues import DEFAULT_WEIGHT, QueueOrder
-from .retrying import describe, pause_before
+from .retrying import pause_before
 from .routing import Routing, pools_wanted
 from .unanswered import Unanswered
 
@@ -161,7 +163,9 @@ class Worker:
             ),
         )
         self._heartbeat = Heartbeat(
-            session=self._session("heartbeat"),
+            session=self._session(
+                "heartbeat", max(settings.lease_duration / 3, _HEARTBEAT_PATIENCE)
+            ),
             worker_id=self.worker_id,
             in_hand=self._in_hand,
             lease=settings.lease_duration,
@@ -175,7 +179,9 @@ class Worker:
         )
         self._listener = Listener(
             session=Session(
-                settings.listen_database or settings.database, f"pgjobs listen {self.worker_id}"
+                settings.listen_database or settings.database,
+                f"pgjobs listen {self.worker_id}",
+                replace(SessionOptions.from_settings(settings), keeps_state=True),
             ),
             channel=self._channel,
             wake=self._in_hand.wake,
@@ -241,18 +247,17 @@ class Worker:
     def _claim_until_stopped(self) -> None:
         session = self._session("claim")
         idle = Idleness(self._settings.poll_interval, listens=self._settings.listen)
-        failures = 0
+        outage = Outage("Claiming failed, will retry")
         while not self._stopping.is_set():
             try:
                 self._claim_once(session, idle)
-                failures = 0
+                outage.end()
             except psycopg.Error as error:
-                failures += 1
+                session.note_error(error)
                 # The list of workers may be gone: an unclean restart of the server empties it.
                 idle.note_taken_back()
                 self._unanswered.note_error()
-                logger.warning("Claiming failed, will retry: %s", describe(error))
-                self._stopping.wait(pause_before(failures, self._random))
+                self._stopping.wait(pause_before(outage.note(error), self._random))
         with suppress(psycopg.Error):
             self._give_back_unanswered(session)
         session.close()
@@ -332,13 +337,16 @@ class Worker:
                 idle.note_taken_back()
             idle.discover_at = monotonic() + DISCOVER_EVERY
 
-    def _session(self, purpose: str) -> Session:
+    def _session(self, purpose: str, longest_patience: timedelta | None = None) -> Session:
         return Session(
             self._settings.database,
             f"pgjobs {purpose} {self.worker_id}",
-            keeps_state=self._settings.keeps_state,
+            SessionOptions.from_settings(self._settings, longest_patience=longest_patience),
         )
 
+
+#: A heartbeat without an answer for a third of the lease is given up, but a slow server is not.
+_HEARTBEAT_PATIENCE: Final = timedelta(seconds=5)
 
 #: Seconds for the last outcomes to be written.
 _LAST_WRITE: Final = 10.0

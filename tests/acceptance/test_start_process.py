@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -31,11 +34,12 @@ def server():
 
 
 def environment_of(server) -> dict[str, str]:
-
     return {
         **os.environ,
         "DATABASE_URL": server.url("postgres"),
         "DJANGO_SETTINGS_MODULE": "tests.acceptance.settings",
+        # Longer than any outage here.
+        "PGJOBS_TEST_DURATIONS": json.dumps({"LEASE_DURATION": 120.0}),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -75,3 +79,36 @@ def test_it_can_be_stopped_while_it_waits(worker):
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(PATIENCE) == 0
+
+
+def test_an_outage_costs_little_and_ends_without_a_restart(server, worker):
+    """All of its loops fail many times, and say so a few times."""
+    process, log = worker
+    server.start()
+    wait_until(lambda: "worker started" in log.read_text(), "the worker starts")
+    before = log.read_text().count("\n")
+    began, cpu = monotonic(), seconds_of_cpu(process.pid)
+
+    server.stop("immediate")
+    # Each has waited longer and longer, up to some seconds.
+    wait_until(lambda: monotonic() > began + OUTAGE, "the outage lasts")
+    lines = log.read_text().count("\n") - before
+    used = seconds_of_cpu(process.pid) - cpu
+    server.start()
+
+    wait_until(lambda: log.read_text().count("it works again") >= 3, "the loops work again")
+    # Claim, heartbeat and listen, once and again every ten seconds.
+    assert lines <= 6
+    assert used < 0.1 * OUTAGE
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+
+
+#: Seconds.
+OUTAGE = 8.0
+
+
+def seconds_of_cpu(pid: int) -> float:
+    """Return what a process has used of the processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -7,7 +7,7 @@ import pytest
 from django.db import connections
 from psycopg import errors
 
-from django_pgjobs.store.connecting import Session
+from django_pgjobs.store.connecting import Session, SessionOptions
 from tests import factories
 from tests.fix_pgbouncer import session_state
 from tests.store.calls import claim_jobs, claim_jobs_under_caps, complete
@@ -35,7 +35,7 @@ def serializable(connection):
 @pytest.fixture
 def pooled(serializable, pooled_alias):
     """Return a connection as workers have it behind a pooler."""
-    session = Session(pooled_alias, "pgjobs test", keeps_state=False)
+    session = Session(pooled_alias, "pgjobs test", SessionOptions(keeps_state=False))
     yield session.connection
     session.close()
 
@@ -110,7 +110,7 @@ def test_a_role_is_taken_for_each_transaction(serializable, connection, pooled_a
     connection.execute("CREATE ROLE pgjobs_pooled")
     try:
         connections[pooled_alias].settings_dict["OPTIONS"]["assume_role"] = "pgjobs_pooled"
-        session = Session(pooled_alias, "pgjobs test", keeps_state=False)
+        session = Session(pooled_alias, "pgjobs test", SessionOptions(keeps_state=False))
 
         assert session.connection.execute("SELECT current_user").fetchone() == ("pgjobs_pooled",)
         session.close()

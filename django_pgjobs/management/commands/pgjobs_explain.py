@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...conf import get_settings
 from ...observability.plans import judge_statements
-from ...store.connecting import connect
+from ...store.connecting import SessionOptions, connect
 from ..starting import require_schema
 
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         settings = get_settings()
         require_schema(settings.database)
         with connect(
-            settings.database, "pgjobs explain", keeps_state=settings.keeps_state
+            settings.database, "pgjobs explain", SessionOptions.from_settings(settings)
         ) as connection:
             verdicts = judge_statements(
                 connection, queue=options["queue"] or settings.default_queue

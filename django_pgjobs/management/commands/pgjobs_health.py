@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...conf import get_settings
 from ...observability.health import read_health
-from ...store.connecting import connect
+from ...store.connecting import SessionOptions, connect
 from ..starting import require_schema
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(answer, indent=2))
             sys.exit(1)
         with connect(
-            settings.database, "pgjobs health", keeps_state=settings.keeps_state
+            settings.database, "pgjobs health", SessionOptions.from_settings(settings)
         ) as connection:
             health = read_health(connection, lease=settings.lease_duration)
         self.stdout.write(json.dumps(health.as_dict(), indent=2))
