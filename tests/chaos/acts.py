@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -56,6 +58,10 @@ class Chaos:
             proxy.heal()
         for process in self._site.processes():
             process.send(signal.SIGCONT)
+        # And what they have started, where that is known.
+        for pid in self._site.survivors():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         with self._site.connect() as connection:
             connection.execute(RESUME)
 
@@ -83,6 +89,14 @@ class Chaos:
 
     def kill_worker(self, fault: Fault) -> None:
         self._process("worker", fault).send(signal.SIGKILL)
+
+    def kill_child(self, fault: Fault) -> None:
+        """Kill a worker of a supervisor, or a process in which a handler runs."""
+        children = self._site.children()
+        if children:
+            # It may have ended by now.
+            with suppress(ProcessLookupError):
+                os.kill(children[fault.place % len(children)], signal.SIGKILL)
 
     def kill_maintenance(self, fault: Fault) -> None:
         self._process("maintenance", fault).send(signal.SIGKILL)
@@ -225,6 +239,7 @@ ACTS: dict[str, Callable[[Chaos, Fault], None]] = {
     "stop a worker past its lease": Chaos.stop_worker,
     "ask a worker to end": Chaos.end_worker,
     "ask a worker to end, twice": Chaos.end_worker_twice,
+    "kill a child": Chaos.kill_child,
     "kill maintenance": Chaos.kill_maintenance,
     "stop maintenance": Chaos.stop_maintenance,
     "kill a producer": Chaos.kill_producer,

@@ -44,6 +44,7 @@ KINDS = {
     "stop a worker past its lease": Kind(3, PAST_THE_LEASE, 7.0),
     "ask a worker to end": Kind(2),
     "ask a worker to end, twice": Kind(1, 0.1, 1.0),
+    "kill a child": Kind(2),
     "kill maintenance": Kind(1),
     "stop maintenance": Kind(1, 1.0, 6.0),
     "kill a producer": Kind(1),

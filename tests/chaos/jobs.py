@@ -19,14 +19,14 @@ from django.db import connection
 from django_pgjobs import Cancel, JobContext, Retry, Snooze, job
 from tests.ledger import VARIABLE, note
 
-#: Tenths of a second for which a process is stopped at most, until the next claim has begun.
-STOPPED_AT_MOST = 80
+#: Looks for the next claim, until which a process is stopped; there are four in a second.
+LOOKS_AT_MOST = 32
 
-#: Stops process $1 until the line $2 is in the ledger $3, or for $4 tenths of a second.
+#: Stops process $1 until the line $2 is in the ledger $3, or until it has looked $4 times.
 STOP = """
 kill -STOP "$1"
 left=$4
-until grep -q "$2" "$3" || test "$left" -le 0; do sleep 0.1; left=$((left - 1)); done
+until grep -q "$2" "$3" || test "$left" -le 0; do sleep 0.25; left=$((left - 1)); done
 kill -CONT "$1"
 """
 
@@ -247,7 +247,7 @@ def work(context: JobContext, seconds: float) -> None:
 def stop_own_process(context: JobContext) -> None:
     """Stop this process, as a paused machine does, until somebody else has the job."""
     following = f"^start {context.id} {context.claims + 1} "
-    arguments = [str(os.getpid()), following, os.environ[VARIABLE], str(STOPPED_AT_MOST)]
+    arguments = [str(os.getpid()), following, os.environ[VARIABLE], str(LOOKS_AT_MOST)]
     subprocess.run(["sh", "-c", STOP, "stop", *arguments], check=False)
 
 

@@ -18,7 +18,7 @@ import psycopg
 from tests.chaos.proxy import Proxy
 from tests.fix_workers import PATIENCE, ROOT, Process
 from tests.ledger import VARIABLE
-from tools.machine import LOOPBACK
+from tools.machine import LOOPBACK, command_line
 from tools.postgres import USER, PostgresServer
 
 #: Nothing here must survive a crash of the machine, only of the server.
@@ -159,6 +159,11 @@ class Site:
                 if mark in path.read_bytes():
                     found.append(int(path.parent.name))
         return found
+
+    def children(self) -> list[int]:
+        """Return the ids of Python processes that the processes of the site have started."""
+        others = set(self.survivors()) - {process.pid for process in self.processes()}
+        return sorted(pid for pid in others if "python" in command_line(pid))
 
     def processes(self) -> Iterator[Process]:
         """Return every process there has been."""
