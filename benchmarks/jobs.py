@@ -12,6 +12,12 @@ def nothing() -> None:
     """Do nothing."""
 
 
+# In a queue of its own: a queue is claimed from while every pool of its jobs has room.
+@job(queue="async")
+async def nothing_async() -> None:
+    """Do nothing, in the event loop."""
+
+
 @job
 def stamp(*, sent_at: float) -> None:
     """Note how long the job waited.

@@ -25,12 +25,15 @@ from .processes import python, running
 from .report import percentile
 from .rows import analyze, clear, fill
 
-#: Options of the command, and keys of PGJOBS that differ from their defaults.
+#: Options of the command, and keys of PGJOBS that differ from their defaults. Where the name
+#: begins with "async", jobs are coroutine functions.
 VARIANTS: Final[Sequence[tuple[str, Sequence[str], dict[str, Any]]]] = (
     ("defaults", (), {}),
     ("1 thread", ("--concurrency=1",), {}),
     ("batch 500", (), {"CLAIM_BATCH_SIZE": 500}),
     ("1 thread, batch 500", ("--concurrency=1",), {"CLAIM_BATCH_SIZE": 500}),
+    ("async", (), {}),
+    ("async, batch 500", (), {"CLAIM_BATCH_SIZE": 500}),
 )
 
 
@@ -64,7 +67,7 @@ def _measure_throughput(context: Context, connection: psycopg.Connection[Any], u
         _load(connection, jobs)
         rates["claim and complete only"].append(_protocol_rate(url, jobs))
         for name, options, settings in VARIANTS:
-            _load(connection, jobs)
+            _load(connection, jobs, is_async=name.startswith("async"))
             with worker(*options, settings=settings):
                 rates[name].append(finished_rate(connection, jobs, at_most=60))
     base = rates["claim and complete only"]
@@ -73,10 +76,15 @@ def _measure_throughput(context: Context, connection: psycopg.Connection[Any], u
         context.report.add("worker", {"how": name, "jobs/s": median(values), "ratio": ratio})
 
 
-def _load(connection: psycopg.Connection[Any], jobs: int) -> None:
+def _load(connection: psycopg.Connection[Any], jobs: int, *, is_async: bool = False) -> None:
     clear(connection)
     fill(connection, jobs)
     connection.execute("UPDATE jobs_active SET payload = '{}'")
+    if is_async:
+        connection.execute(
+            "UPDATE jobs_active SET job_name = 'benchmarks.jobs.nothing_async', "
+            "queue_name = 'async'"
+        )
     analyze(connection)
     connection.execute("CHECKPOINT")
 
