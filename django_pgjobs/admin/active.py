@@ -54,6 +54,7 @@ class ActiveJobAdmin(JobAdmin):
                     "attempt_text",
                     "locked_by",
                     "last_started",
+                    "progress_text",
                     "lease_ends",
                     "fence_token",
                     "claims",

@@ -107,6 +107,18 @@ class JobColumns:
         """Return how long the last attempt took."""
         return span(job.locked_at, job.completed_at)
 
+    @admin.display(description=gettext_lazy("progress"))
+    def progress_text(self, job: Any) -> str:
+        """Return what the handler has said last, such as 40/100 (40 %) pages."""
+        said = job.progress
+        if said is None:
+            return NOTHING
+        current, total = said["current"], said.get("total")
+        text = f"{current:,}" if total is None else f"{current:,}/{total:,}"
+        if total:
+            text += f" ({current / total:.0%})"
+        return f"{text} {said.get('message', '')}".rstrip()
+
     @admin.display(description=gettext_lazy("payload"))
     def payload_text(self, job: Any) -> str:
         """Return the arguments, as they are stored."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
+from .progress import Progress
 from .slots import ScheduledSlot, slot_of
 
 
@@ -48,6 +49,26 @@ class JobContext:
     _is_cancelled: bool = False
     # One event for all attempts of a worker.
     _stopping: threading.Event | None = None
+    _progress: Progress | None = None
+
+    def progress(self, current: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the work has come, as often as you like: see the how-to on progress.
+
+        It is kept with the job at the next heartbeat, for people to see. A job declared with
+        ``progress_timeout`` keeps its lease only while ``current`` changes.
+
+        Args:
+            current: what is done, in any unit.
+            total: what there is to do, or None if that is not known.
+            message: a few words; cut at 200 characters.
+
+        Raises:
+            TypeError: something is of the wrong type.
+            ValueError: a number is none, or beyond 10^15.
+        """
+        if self._progress is None:
+            self._progress = Progress()
+        self._progress.say(current, total, message)
 
     @property
     def slot(self) -> ScheduledSlot | None:
@@ -74,10 +95,17 @@ class JobContext:
             return None
         return timedelta(seconds=self._deadline - monotonic())
 
-    def begin(self, timeout: timedelta | None) -> None:
-        """Start the clock of the timeout. For the worker."""
+    def begin(self, timeout: timedelta | None, progress_timeout: timedelta | None = None) -> None:
+        """Start the clocks of the timeouts. For the worker."""
         if timeout is not None:
             self._deadline = monotonic() + timeout.total_seconds()
+        if progress_timeout is not None:
+            self._progress = Progress(progress_timeout.total_seconds())
+
+    @property
+    def last_progress(self) -> Progress | None:
+        """What the handler has said about its progress. For the worker."""
+        return self._progress
 
     def cancel(self) -> None:
         """Tell the handler that its work is not wanted any more. For the worker."""

@@ -39,6 +39,8 @@ class JobDefinition:
         max_attempts: executions before the job is dead; None for
             ``PGJOBS["DEFAULT_MAX_ATTEMPTS"]``.
         timeout: longest run of one attempt, or None.
+        progress_timeout: how long what the handler says by ``context.progress()`` may stand still
+            before its lease is not renewed any more, or None.
         retry_on: classes of exceptions after which the job runs again, whatever the defaults in
             ``definitions.retries`` say of them.
         discard_on: those after which it is dead at once, because it could not succeed.
@@ -65,6 +67,7 @@ class JobDefinition:
     priority: int = 0
     max_attempts: int | None = None
     timeout: timedelta | None = None
+    progress_timeout: timedelta | None = None
     retry_on: Exceptions = ()
     discard_on: Exceptions = ()
     backoff: BackoffPolicy | None = None
@@ -219,9 +222,7 @@ def _problems(definition: JobDefinition) -> list[str]:
     problems += priority_problems(definition.priority)
     if definition.max_attempts is not None:
         problems += max_attempts_problems(definition.max_attempts)
-    timeout = definition.timeout
-    if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
-        problems.append(f"timeout must be a timedelta above zero, not {timeout!r}.")
+    problems += _timeout_problems(definition)
     problems += retry_problems(definition.retry_on, definition.discard_on, definition.backoff)
     version = definition.payload_version
     if type(version) is not int or version not in range(1, 32_768):
@@ -236,6 +237,22 @@ def _problems(definition: JobDefinition) -> list[str]:
     schema = definition.schema
     if schema is not None and not _is_schema(schema):
         problems.append(f"schema must be a pydantic model or a dataclass, not {schema!r}.")
+    return problems
+
+
+def _timeout_problems(definition: JobDefinition) -> list[str]:
+    problems = [
+        f"{option} must be a timedelta above zero, not {timeout!r}."
+        for option in ("timeout", "progress_timeout")
+        if (timeout := getattr(definition, option)) is not None
+        and not (isinstance(timeout, timedelta) and timeout > timedelta(0))
+    ]
+    signature = inspect.signature(definition.function)
+    if definition.progress_timeout is not None and _context_parameter(signature) is None:
+        problems.append(
+            "progress_timeout needs a handler that takes the context: it says by "
+            "context.progress() how far it has come."
+        )
     return problems
 
 

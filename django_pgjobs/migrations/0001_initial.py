@@ -215,6 +215,7 @@ STATE_OPERATIONS = [
                 "cancel_requested",
                 models.BooleanField(default=False, verbose_name="cancel requested"),
             ),
+            ("progress", models.JSONField(null=True, verbose_name="progress")),
         ],
         options={
             "verbose_name": "active job",

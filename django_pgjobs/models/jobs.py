@@ -124,6 +124,7 @@ class ActiveJob(BaseJob):
     epoch = models.BigIntegerField(_("epoch"))
     lease_expires = models.DateTimeField(_("lease expires"), null=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
+    progress = models.JSONField(_("progress"), null=True)
 
     objects = JobManager()
 

@@ -107,6 +107,7 @@ def job(
     priority: int = 0,
     max_attempts: int | None = None,
     timeout: timedelta | None = None,
+    progress_timeout: timedelta | None = None,
     retry_on: type[Exception] | Iterable[type[Exception]] = (),
     discard_on: type[Exception] | Iterable[type[Exception]] = (),
     backoff: BackoffPolicy | None = None,
@@ -129,10 +130,10 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
-            unless given), queue, priority, max_attempts, timeout, retry_on, discard_on, backoff,
-            payload_version, atomic, schema, pool. A job that is to run again and again takes
-            cron, timezone, catch_up, catch_up_limit, overlap and jitter as well: see
-            :class:`ScheduleOptions`.
+            unless given), queue, priority, max_attempts, timeout, progress_timeout, retry_on,
+            discard_on, backoff, payload_version, atomic, schema, pool. A job that is to run
+            again and again takes cron, timezone, catch_up, catch_up_limit, overlap and jitter as
+            well: see :class:`ScheduleOptions`.
 
     Raises:
         InvalidHandler: the function cannot be a handler, or an option makes no sense.

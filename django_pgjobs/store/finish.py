@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -153,12 +153,27 @@ def renew_leases(
     *,
     worker_id: WorkerId,
     lease: timedelta,
+    stalled: Collection[FenceToken] = (),
+    progress: Mapping[FenceToken, str] | None = None,
     now: datetime | None = None,
 ) -> list[Renewal]:
-    """Extend leases. See sql/finish/renew_leases.sql."""
+    """Extend leases. See sql/finish/renew_leases.sql.
+
+    Args:
+        connection: to the tables.
+        attempts: of the worker.
+        worker_id: their owner.
+        lease: from now.
+        stalled: those of them whose leases are left to expire.
+        progress: what handlers have said about theirs, as JSON text.
+        now: null for the server's clock.
+    """
+    progress = progress or {}
     params = {
         "ids": [job_id for job_id, _ in attempts],
         "fence_tokens": [fence_token for _, fence_token in attempts],
+        "extends": [fence_token not in stalled for _, fence_token in attempts],
+        "progress": [progress.get(fence_token) for _, fence_token in attempts],
         "worker_id": worker_id,
         "lease": lease,
         "now": now,

@@ -129,11 +129,18 @@ class Heartbeat:
             self._tell(connection, long, check_leases(connection, keys, worker_id=self._worker_id))
 
     def _renew(self, connection: psycopg.Connection[Any], attempts: Sequence[Attempt]) -> None:
+        said = {
+            attempt.job.fence_token: progress
+            for attempt in attempts
+            if (progress := attempt.context.last_progress) is not None
+        }
         renewals = renew_leases(
             connection,
             [attempt.key for attempt in attempts],
             worker_id=self._worker_id,
             lease=self._lease,
+            stalled={token for token, progress in said.items() if progress.has_stalled},
+            progress={token: text for token, one in said.items() if (text := one.encode())},
         )
         self._tell(connection, attempts, renewals)
 

@@ -46,7 +46,7 @@ class Steps:
             UndecodablePayload: they cannot be decoded.
         """
         attempt.context.arguments = decode_payload(attempt.job.payload)
-        attempt.context.begin(definition.timeout)
+        attempt.context.begin(definition.timeout, definition.progress_timeout)
 
     def _success(self, attempt: Attempt, result: Any) -> Success:
         return Success(*attempt.key, None if result is None else self._encode(attempt, result))

@@ -220,6 +220,37 @@ def stuck(context: JobContext, pipe: str) -> None:
     note(context, "end")
 
 
+def _stall_once(context: JobContext, gate: str) -> None:
+    """Get on for longer than a lease; then stand still, at the first attempt."""
+    note(context, "start")
+    until = monotonic() + 4
+    while monotonic() < until:
+        context.progress(monotonic(), message="moving")
+        threading.Event().wait(0.01)
+    while context.attempt == 1 and not Path(gate).exists():
+        context.progress(until, message="standing")
+        threading.Event().wait(0.01)
+    note(context, "end")
+
+
+@job(max_attempts=2, progress_timeout=timedelta(seconds=0.5))
+def stall_in_thread(context: JobContext, gate: str) -> None:
+    """Stand still in a thread."""
+    _stall_once(context, gate)
+
+
+@job(max_attempts=2, progress_timeout=timedelta(seconds=0.5), pool="processes")
+def stall_in_process(context: JobContext, gate: str) -> None:
+    """Stand still in a process."""
+    _stall_once(context, gate)
+
+
+@job(max_attempts=2, progress_timeout=timedelta(seconds=0.5))
+async def stall_in_loop(context: JobContext, gate: str) -> None:
+    """Stand still in the event loop."""
+    await asyncio.to_thread(_stall_once, context, gate)
+
+
 async def gate_is_open(gate: str) -> None:
     """Return when the file exists, and let others run meanwhile."""
     async with asyncio.timeout(LONGEST):

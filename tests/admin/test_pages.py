@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -230,3 +231,21 @@ def test_a_page_needs_no_script(operator):
 
     assert "onclick" not in text
     assert '<button type="submit">' in text
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"current": 40, "total": 1000, "message": "<b>pages</b>"}, "40/1,000 (4%) &lt;b&gt;"),
+        ({"current": 0.5}, "0.5"),
+        ({"current": 3, "total": 0}, "3/0"),
+        (None, "-"),
+    ],
+)
+def test_the_progress_of_a_running_job_is_shown(client_of, said, shown):
+    job = factories.running_job(progress=said)
+
+    text = page_of(client_of(*VIEW_ALL), "activejob", job.pk)
+
+    row = re.search(r'field-progress_text.*?class="readonly">(.*?)</div>', text, re.S)
+    assert row.group(1).startswith(shown)

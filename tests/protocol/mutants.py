@@ -80,6 +80,12 @@ def a_live_lease_is_not_reaped(connection):
     assert calls.reap(connection) == []
 
 
+def a_stalled_lease_is_not_renewed(connection):
+    job = factories.running_job(lease_expired_by=calls.LEASE)
+    calls.renew(connection, job, stalled={job.fence_token})
+    assert calls.reap(connection) != []
+
+
 def a_cancelled_attempt_is_lost_too(connection):
     job = factories.running_job(cancel_requested=True, lease_expired_by=calls.LEASE)
     calls.reap(connection)
@@ -171,6 +177,11 @@ MUTANTS = [
         "end without the lock",
         {"finish/end_attempts": [("        FOR UPDATE\n", "")]},
         ("fail and reap", "complete and fail"),
+    ),
+    Mutant(
+        "renew though progress stands still",
+        {"finish/renew_leases": [("    WHERE given.extends\n", "")]},
+        oracle=a_stalled_lease_is_not_renewed,
     ),
     Mutant(
         "renew without the token", {"finish/renew_leases": TOKEN}, oracle=a_stale_token_is_refused

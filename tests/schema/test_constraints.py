@@ -43,6 +43,7 @@ VIOLATIONS = [
     ("jobs_active_claims", f"UPDATE jobs_active SET claims = 0 {RUNNING}"),
     ("jobs_active_claims", f"UPDATE jobs_active SET generation = -1 {PENDING}"),
     ("jobs_active_cancel", f"UPDATE jobs_active SET cancel_requested = true {PENDING}"),
+    ("jobs_active_progress", f"UPDATE jobs_active SET progress = '{{}}' {PENDING}"),
     ("jobs_active_names", f"UPDATE jobs_active SET job_name = '' {PENDING}"),
     ("jobs_active_names", f"UPDATE jobs_active SET job_name = {LONG} {PENDING}"),
     ("jobs_active_names", f"UPDATE jobs_active SET queue_name = '' {PENDING}"),

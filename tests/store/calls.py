@@ -74,9 +74,9 @@ def end(connection, job, outcome=Outcome.FAILED, *, worker=WORKER, now=None, **v
     return finish.end_attempts(connection, [ending], worker_id=worker, now=now, **backoff)
 
 
-def renew(connection, job, *, worker=WORKER, fence_token=None, lease=LEASE):
+def renew(connection, job, *, worker=WORKER, fence_token=None, lease=LEASE, **values):
     attempts = [(job.id, fence_token or job.fence_token)]
-    (renewal,) = finish.renew_leases(connection, attempts, worker_id=worker, lease=lease)
+    (renewal,) = finish.renew_leases(connection, attempts, worker_id=worker, lease=lease, **values)
     return renewal
 
 

@@ -22,7 +22,7 @@ from tests import factories
 from tests.factories import WORKER
 from tests.fix_database import wait_until_blocked
 
-from .calls import BACKOFF, LEASE, check, claim_jobs, complete, end, renew, resolve
+from .calls import BACKOFF, LEASE, check, claim_jobs, complete, end, reap, renew, resolve
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -470,6 +470,34 @@ class TestRenewLeases:
 
         owned = {renewal.fence_token: renewal.is_owned for renewal in renewals}
         assert owned == {old: False, job.fence_token: True}
+
+    def test_the_lease_of_a_stalled_attempt_is_left_to_expire(self):
+        job = factories.running_job(lease_expires_in=MINUTE, cancel_requested=True)
+        before = job.lease_expires
+
+        renewal = renew(connection, job, lease=DAY, stalled={job.fence_token})
+
+        job.refresh_from_db()
+        assert job.lease_expires == before
+        assert (renewal.is_owned, renewal.cancel_requested) == (True, True)
+
+    def test_progress_is_kept_until_something_newer_is_said(self):
+        job = factories.running_job()
+
+        renew(connection, job, progress={job.fence_token: '{"current": 3}'})
+        renew(connection, job)
+
+        job.refresh_from_db()
+        assert job.progress == {"current": 3}
+
+    @pytest.mark.parametrize("finish", [end, lambda connection, job: reap(connection)])
+    def test_the_progress_of_an_attempt_ends_with_it(self, finish):
+        job = factories.running_job(lease_expired_by=MINUTE, progress={"current": 3})
+
+        finish(connection, job)
+
+        job.refresh_from_db()
+        assert (job.status, job.progress) == (JobStatus.FAILED, None)
 
     def test_a_locked_row_is_not_waited_for_and_not_called_lost(self, connect):
         job = factories.running_job(lease_expires_in=MINUTE)

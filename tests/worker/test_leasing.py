@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from django_pgjobs.administration import operations
+from django_pgjobs.models import ActiveJob
 from django_pgjobs.store.connecting import Session
 from django_pgjobs.worker.attempts import Attempt, AttemptsInHand, context_of
 from django_pgjobs.worker.capacity import Load
@@ -55,6 +56,34 @@ def attempt(connection, in_hand):
     attempt = Attempt(job, context_of(job, WORKER, threading.Event()), "threads")
     in_hand.add([attempt])
     return attempt
+
+
+def test_what_a_handler_says_is_kept_with_its_job(heartbeat, attempt):
+    heartbeat.beat()
+    assert ActiveJob.objects.get().progress is None
+
+    attempt.context.progress(40, 100, "pages")
+    heartbeat.beat()
+
+    assert ActiveJob.objects.get().progress == {"current": 40, "total": 100, "message": "pages"}
+
+
+def test_a_lease_is_renewed_only_while_progress_moves(heartbeat, attempt, connection):
+    def beat():
+        connection.execute("UPDATE jobs_active SET lease_expires = now() + interval '1 minute'")
+        heartbeat.beat()
+        return ActiveJob.objects.get().lease_expires > factories.server_now() + timedelta(
+            minutes=2
+        )
+
+    # Waiting for a place, it has not begun and cannot stand still.
+    was_renewed = [beat()]
+    attempt.context.begin(None, timedelta(microseconds=1))
+    was_renewed.append(beat())
+    attempt.context.begin(None, timedelta(hours=1))
+    was_renewed.append(beat())
+
+    assert was_renewed == [True, False, True]
 
 
 def test_the_second_look_hears_of_a_cancellation(heartbeat, attempt, unwanted):

@@ -82,6 +82,8 @@ CREATE TABLE jobs_active (
     group_key         text,
     payload           jsonb       NOT NULL DEFAULT '{}',
     meta              jsonb,
+    -- What the handler has said last; written with the renewal of its lease.
+    progress          jsonb,
 
     CONSTRAINT jobs_active_pkey PRIMARY KEY (id),
     -- A final row belongs to jobs_completed.
@@ -102,6 +104,7 @@ CREATE TABLE jobs_active (
     CONSTRAINT jobs_active_priority_worth CHECK (priority_worth BETWEEN 1 AND 70368744177664),
     CONSTRAINT jobs_active_claims CHECK (claims >= attempt AND generation >= 0),
     CONSTRAINT jobs_active_cancel CHECK (NOT cancel_requested OR status = 'running'),
+    CONSTRAINT jobs_active_progress CHECK (progress IS NULL OR status = 'running'),
     CONSTRAINT jobs_active_names CHECK (
         octet_length(job_name) BETWEEN 1 AND 255
         AND octet_length(queue_name) BETWEEN 1 AND 63

@@ -171,7 +171,8 @@ waiting AS (
         locked_by = NULL,
         locked_at = NULL,
         lease_expires = NULL,
-        fence_token = NULL
+        fence_token = NULL,
+        progress = NULL
     FROM owned
     WHERE jobs_active.id = owned.id
         AND jobs_active.fence_token = owned.fence_token

@@ -1,7 +1,9 @@
 -- renew_leases: extend the leases of attempts, and hear what became of them.
 --
 -- ids           bigint[]
--- fence_tokens  bigint[]  of the same length
+-- fence_tokens  bigint[]  of the same length, as all that follow
+-- extends       boolean[] false: hear only; the handler does not get on, and its lease expires
+-- progress      jsonb[]   what the handler said last about its progress, or null
 -- worker_id     text
 -- lease         interval  from now
 -- now           timestamptz  null for the server's clock; only tests pass a value
@@ -16,15 +18,20 @@
 -- Index   jobs_active_pkey
 WITH given AS MATERIALIZED (
     SELECT pairs.id,
-        pairs.fence_token
+        pairs.fence_token,
+        pairs.extends,
+        pairs.progress
     FROM unnest(
         %(ids)s::bigint[],
-        %(fence_tokens)s::bigint[]
-    ) AS pairs (id, fence_token)
+        %(fence_tokens)s::bigint[],
+        %(extends)s::boolean[],
+        %(progress)s::jsonb[]
+    ) AS pairs (id, fence_token, extends, progress)
 ),
 held AS MATERIALIZED (
     SELECT job.id,
-        job.fence_token
+        job.fence_token,
+        given.progress
     FROM given
     CROSS JOIN LATERAL (
         SELECT jobs_active.id,
@@ -36,13 +43,15 @@ held AS MATERIALIZED (
             AND jobs_active.status = 'running'
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
+    WHERE given.extends
 ),
 renewed AS (
     UPDATE jobs_active
     SET lease_expires = greatest(
-        jobs_active.lease_expires,
-        coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval
-    )
+            jobs_active.lease_expires,
+            coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s::interval
+        ),
+        progress = coalesce(held.progress, jobs_active.progress)
     FROM held
     WHERE jobs_active.id = held.id
         AND jobs_active.fence_token = held.fence_token

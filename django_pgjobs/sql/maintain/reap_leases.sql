@@ -93,7 +93,8 @@ waiting AS (
         locked_by = NULL,
         locked_at = NULL,
         lease_expires = NULL,
-        fence_token = NULL
+        fence_token = NULL,
+        progress = NULL
     FROM expired
     WHERE jobs_active.id = expired.id
         AND jobs_active.fence_token = expired.fence_token

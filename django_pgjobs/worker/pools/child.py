@@ -10,6 +10,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 import django
@@ -24,13 +25,16 @@ from ..attempts import Attempt, context_of
 from ..execution import Execution
 from ..measuring import RunTime
 from ..timeouts import DeadlineWatch
-from .messages import Done, Ready, decode, encode
+from .messages import Done, Message, Ready, Said, decode, encode
 
 #: On the pipe of commands.
 STOPPING: Final = b"stopping"
 CANCEL: Final = b"cancel "
 
 _PR_SET_PDEATHSIG: Final = 1
+
+#: Seconds between two looks at what a handler says about its progress.
+_TELL_EVERY: Final = 0.2
 
 
 def main(jobs: int, commands: int, last_words: int, parent: int, worker_id: str) -> None:
@@ -74,6 +78,7 @@ class Child:
         self._last_words = last_words
         self._stopping = threading.Event()
         self._attempt: Attempt | None = None
+        self._sending = threading.Lock()
         self._unwanted: FenceToken | None = None
 
     def listen(self) -> None:
@@ -91,7 +96,8 @@ class Child:
             on_overdue=lambda attempt: None,
             worker_id=self._worker_id,
         )
-        self._jobs.send_bytes(encode(Ready()))
+        threading.Thread(target=self._tell_progress, name="pgjobs-progress", daemon=True).start()
+        self._send(Ready())
         while (job := self._next_job()) is not None:
             definition = definitions.find(job.job_name)
             if definition is not None and definition.timeout is not None:
@@ -102,7 +108,23 @@ class Child:
             outcome = execution.run(self._begin(job))
             faulthandler.cancel_dump_traceback_later()
             self._attempt = None
-            self._jobs.send_bytes(encode(Done(outcome, resident_bytes())))
+            self._send(Done(outcome, resident_bytes()))
+
+    def _send(self, message: Message) -> None:
+        with self._sending:
+            self._jobs.send_bytes(encode(message))
+
+    def _tell_progress(self) -> None:
+        told: tuple[Attempt | None, Said | None] = None, None
+        while True:
+            sleep(_TELL_EVERY)
+            attempt = self._attempt
+            said = _said(attempt) if attempt is not None else None
+            with self._sending:
+                # Never after the end of its job.
+                if said is not None and (attempt, said) != told and self._attempt is attempt:
+                    self._jobs.send_bytes(encode(said))
+                    told = attempt, said
 
     def _next_job(self) -> ClaimedJob | None:
         try:
@@ -133,6 +155,12 @@ class Child:
                 attempt = self._attempt
                 if attempt is not None and attempt.job.fence_token == self._unwanted:
                     attempt.context.cancel()
+
+
+def _said(attempt: Attempt) -> Said | None:
+    progress = attempt.context.last_progress
+    current, total, message = (None, None, "") if progress is None else progress.said
+    return None if current is None else Said(current, total, message)
 
 
 def resident_bytes() -> int:

@@ -3,7 +3,7 @@
 ::
 
     worker   -> process   a ClaimedJob
-    process  -> worker    Ready, then for each job Done
+    process  -> worker    Ready, then for each job Said, any number of times, and Done
 
 Beside it runs a one-way pipe on which the worker says what must not wait for a handler: that
 the job is not wanted any more, that the worker stops, and, by its end, that the worker is dead.
@@ -40,10 +40,19 @@ class Done:
     memory: int
 
 
-Message = ClaimedJob | Ready | Done
+@dataclasses.dataclass(frozen=True, slots=True)
+class Said:
+    """What a handler has said about its progress."""
+
+    current: float
+    total: float | None
+    message: str
+
+
+Message = ClaimedJob | Ready | Said | Done
 
 _CLASSES: Final[dict[str, type[Any]]] = {
-    cls.__name__: cls for cls in (ClaimedJob, Ready, Done, Success, Ending, Recorded)
+    cls.__name__: cls for cls in (ClaimedJob, Ready, Said, Done, Success, Ending, Recorded)
 }
 
 

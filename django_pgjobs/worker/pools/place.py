@@ -23,6 +23,7 @@ from ..attempts import Attempt
 from ..classifying import killed_at_timeout, lost, released
 from ..recording import Recorded
 from ..timeouts import Alarm, DeadlineWatch
+from .messages import Said
 from .process import Killed, PoolProcess, ProcessEnded
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -168,9 +169,12 @@ class Place:
         if definition is not None and definition.timeout is not None:
             seconds = (definition.timeout + self._options.grace).total_seconds()
             self._kill_after(seconds + _LAST_WORDS, attempt, Killed.TIMEOUT)
+        if definition is not None:
+            # Its progress is watched here, where its lease is renewed.
+            attempt.context.begin(None, definition.progress_timeout)
         began = monotonic()
         try:
-            return process.run(attempt.job).outcome
+            return process.run(attempt.job, lambda said: _note(attempt, said)).outcome
         except ProcessEnded as end:
             with self._lock:
                 self._process = None
@@ -239,3 +243,7 @@ def block_signals() -> None:
     A process decides for itself what they do to it, but only once it runs.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+
+
+def _note(attempt: Attempt, said: Said) -> None:
+    attempt.context.progress(said.current, said.total, said.message)

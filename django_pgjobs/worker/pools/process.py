@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from multiprocessing import Pipe
@@ -17,7 +18,7 @@ from ...store.claim import ClaimedJob
 from ...store.execute import WorkerId
 from ..interpreters import start_interpreter
 from .child import CANCEL, STOPPING
-from .messages import Done, Ready, decode, encode
+from .messages import Done, Ready, Said, decode, encode
 
 #: Most bytes of last words: the capacity of a pipe.
 _LAST_WORDS_AT_MOST: Final = 65_536
@@ -131,8 +132,12 @@ class PoolProcess:
         message = self._receive()
         self.is_ready = isinstance(message, Ready)
 
-    def run(self, job: ClaimedJob) -> Done:
+    def run(self, job: ClaimedJob, on_said: Callable[[Said], None]) -> Done:
         """Have it run a job; return when that is done.
+
+        Args:
+            job: to run.
+            on_said: called with what the handler says about its progress.
 
         Raises:
             ProcessEnded: before it or in the middle of it.
@@ -141,7 +146,9 @@ class PoolProcess:
             self._jobs.send_bytes(encode(job))
         except OSError:
             raise self._ended(has_begun=False) from None
-        done: Done = self._receive()
+        while isinstance(message := self._receive(), Said):
+            on_said(message)
+        done: Done = message
         self.jobs_run += 1
         self.memory = done.memory
         return done
