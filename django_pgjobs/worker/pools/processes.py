@@ -28,7 +28,7 @@ from .pool import Finish
 _NO_PROCESS_DELAY: Final = timedelta(seconds=15)
 
 #: Seconds in which processes that have nothing to do must have ended.
-_END_WITHIN: Final = 10.0
+_END_WITHIN: Final = 6.0
 
 
 class ProcessPool:
