@@ -363,3 +363,15 @@ def return_much(context: JobContext) -> str:
     note(context, "start")
     note(context, "end")
     return "x" * 1_000_000
+
+
+@job(queue="apart", pool="processes", max_attempts=1)
+def fork_and_crash(context: JobContext, gate: str) -> None:
+    """Die, and leave a copy of the process behind that lives until the file ``gate`` exists."""
+    note(context, "start")
+    if os.fork() == 0:
+        Path(f"{gate}.pid").write_text(str(os.getpid()))
+        wait_for_gate(gate)
+        os._exit(0)
+    wait_for_gate(f"{gate}.pid")
+    os._exit(7)

@@ -12,6 +12,7 @@ import pytest
 from django_pgjobs.administration import operations
 from tests.acceptance.jobs import (
     crash_apart,
+    fork_and_crash,
     gated,
     gated_apart,
     gated_atomic,
@@ -121,6 +122,18 @@ def test_a_crash_in_c_leaves_the_place_in_the_code_on_record(processes):
     assert "in dereference_null" in traceback_of(processes, crashing.id)
 
 
+def test_a_crash_is_seen_at_once_also_if_the_handler_had_forked(processes, tmp_path):
+    gate = tmp_path / "gate"
+    processes.worker(*QUEUE, durations={"LEASE_DURATION": 600.0})
+    job = fork_and_crash.enqueue(gate=str(gate))
+
+    processes.wait_for_status(job.id, "dead")
+
+    assert [outcome for outcome, _, _ in attempts_of(processes, job.id)] == ["lost"]
+    assert not is_gone(int(Path(f"{gate}.pid").read_text()))
+    gate.touch()
+
+
 def test_a_handler_that_keeps_the_interpreter_keeps_its_lease(processes, tmp_path):
     gate = tmp_path / "gate"
     durations = {"LEASE_DURATION": 1.5, "HEARTBEAT_INTERVAL": 0.3}
@@ -193,6 +206,24 @@ def test_a_handler_hears_that_its_job_was_cancelled(processes):
     processes.wait_for_status(job.id, "cancelled")
     assert len(processes.events("end")) == 1
     assert "was killed" not in worker.output()
+
+
+def test_a_handler_whose_lease_is_lost_is_killed_and_no_other(processes, tmp_path):
+    gate = tmp_path / "gate"
+    worker = processes.worker(*QUEUE, durations={"TIMEOUT_GRACE": 0.5})
+    neighbour = gated_apart.enqueue(gate=str(gate))
+    processes.wait_for_start(neighbour.id)
+    # Its gate stays closed: only a signal can end it.
+    job = hold_interpreter.enqueue(gate=str(tmp_path / "other"))
+    pid = processes.wait_for_start(job.id)
+
+    processes.connection.execute("DELETE FROM jobs_active WHERE id = %s", [job.id])
+
+    wait_until(lambda: is_gone(pid), "the process is gone")
+    gate.touch()
+    processes.wait_for_status(neighbour.id, "completed")
+    assert worker.popen.poll() is None
+    assert attempts_of(processes, neighbour.id) == []
 
 
 def test_a_signal_to_every_process_drains_the_worker_and_ends_no_handler(processes):
