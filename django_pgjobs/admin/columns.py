@@ -29,15 +29,19 @@ def since(instant: datetime) -> str:
     return timesince(instant, now, depth=1)
 
 
+def local_time(instant: datetime) -> str:
+    """Return an instant to the second. Without USE_TZ it is in local time as it comes."""
+    shown = instant if timezone.is_naive(instant) else timezone.localtime(instant)
+    return shown.strftime("%Y-%m-%d %H:%M:%S")
+
+
 def moment(field: str, label: Any) -> Callable[[Any, Any], str]:
     """Return a column that shows an instant to the second; Django's formats end at minutes."""
 
     @admin.display(description=label)
     def show(page: Any, row: Any) -> str:
         instant: datetime | None = getattr(row, field)
-        if instant is None:
-            return NOTHING
-        return timezone.localtime(instant).strftime("%Y-%m-%d %H:%M:%S")
+        return NOTHING if instant is None else local_time(instant)
 
     return show
 

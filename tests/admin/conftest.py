@@ -67,6 +67,8 @@ def operator(client_of):
         "cancel_job",
         "redrive_job",
         "pause_queue",
+        "pause_schedule",
+        "run_schedule",
         *(f"{verb}_{model}" for verb in ("add", "change", "delete") for model in MODELS),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connections
@@ -22,6 +22,23 @@ SCHEDULE = {
     "queue_name": "",
     "tenant_id": "0",
     "payload": '{"number": 7}',
+    "priority": "",
+    "max_attempts": "",
+    "catch_up": "skip",
+    "catch_up_limit": "100",
+    "overlap": "allow",
+    "jitter": "0",
+}
+#: The columns of the row.
+ROW = {
+    **SCHEDULE,
+    "enabled": True,
+    "tenant_id": 0,
+    "payload": {"number": 7},
+    "priority": None,
+    "max_attempts": None,
+    "catch_up_limit": 100,
+    "jitter": timedelta(0),
 }
 TENANT = {"tenant_id": "7", "quota_weight": "10", "priority_boost": "0"}
 
@@ -81,6 +98,16 @@ def test_a_schedule_of_an_unknown_job_is_saved_with_a_warning(operator):
         ({"payload": '{"a": "' + "x" * 70_000 + '"}'}, "payload", "The arguments take"),
         ({"payload": "[" * 100_000}, "payload", "Enter a valid JSON"),
         ({"tenant_id": "9" * 30}, "tenant_id", "Ensure this value is less"),
+        ({"name": "x" * 256}, "name", "A name has at most 255 bytes."),
+        ({"payload": '{"nmber": 7}'}, "__all__", "The arguments do not fit tests.noop"),
+        ({"payload": '{"number": {"$x": 1}}'}, "__all__", "The payload"),
+        ({"priority": "40000"}, "priority", "Ensure this value is less"),
+        ({"max_attempts": "0"}, "__all__", "max_attempts must be 1 to"),
+        ({"catch_up": "all"}, "catch_up", "Select a valid choice."),
+        ({"catch_up_limit": "1001"}, "__all__", "catch_up_limit must be 1 to 1000"),
+        ({"overlap": "skip", "catch_up": "catch_up"}, "__all__", "A schedule that catches up"),
+        ({"jitter": "25:00:00"}, "__all__", "jitter must be a timedelta of 0 to 24 hours"),
+        ({"jitter": "soon"}, "jitter", "Enter a valid duration."),
     ],
 )
 def test_a_schedule_that_cannot_work_is_refused(operator, changes, field, message):
@@ -120,21 +147,22 @@ def test_an_empty_payload_is_an_empty_object(operator):
 )
 def test_a_changed_timing_has_the_next_slot_worked_out_again(operator, changes, is_kept):
     slot = datetime(2026, 1, 1, tzinfo=UTC)
-    row = {**SCHEDULE, "enabled": True, "tenant_id": 0, "payload": {"number": 7}}
-    schedule = factories.CronScheduleFactory(**row, next_run_at=slot)
+    schedule = factories.CronScheduleFactory(**ROW, next_run_at=slot, active_since=slot)
 
     operator.post(url("cronschedule", "change", schedule.pk), SCHEDULE | changes)
 
     schedule.refresh_from_db()
     assert schedule.next_run_at == (slot if is_kept else None)
-    assert [key for key in changes if str(getattr(schedule, key)) != str(row[key])] == list(
+    # Nothing from before the change fires.
+    assert (schedule.active_since == slot) is is_kept
+    assert [key for key in changes if str(getattr(schedule, key)) != str(ROW[key])] == list(
         changes
     )
 
 
 @pytest.mark.django_db
 def test_saving_writes_only_the_columns_that_were_changed(operator):
-    schedule = factories.CronScheduleFactory(**SCHEDULE | {"enabled": True, "payload": {}})
+    schedule = factories.CronScheduleFactory(**ROW | {"payload": {}})
 
     with CaptureQueriesContext(connections["default"]) as queries:
         operator.post(url("cronschedule", "change", schedule.pk), SCHEDULE)

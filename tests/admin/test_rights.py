@@ -32,6 +32,9 @@ PERMISSIONS = {
     "redrive_jobs": "redrive_job",
     "pause_queues": "pause_queue",
     "resume_queues": "pause_queue",
+    "pause_schedules": "pause_schedule",
+    "resume_schedules": "pause_schedule",
+    "run_schedules": "run_schedule",
 }
 
 
