@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+#: A slot found later than this was missed. Longer than maintenance takes to change its leader,
+#: so that slots are not lost to a process that dies.
+ON_TIME: Final = timedelta(minutes=1)
 
 
 class CatchUp(models.TextChoices):

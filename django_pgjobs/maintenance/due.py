@@ -8,12 +8,8 @@ from hashlib import blake2b
 from typing import Final
 
 from ..definitions.timetables import read_timetable
-from ..policies import CatchUp, Overlap
+from ..policies import ON_TIME, CatchUp, Overlap
 from ..store.schedules import DueSchedule
-
-#: A slot found later than this was missed. Longer than maintenance takes to change its leader,
-#: so that slots are not lost to a process that dies.
-ON_TIME: Final = timedelta(minutes=1)
 
 #: Slots that can be on time at once, one a second.
 _MOST_ON_TIME: Final = 60

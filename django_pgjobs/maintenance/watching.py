@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 
 from .. import signals
+from ..policies import ON_TIME
 from ..store.schedules import LateSchedule, list_late_schedules
-from .due import ON_TIME
 from .service import Report
 
 

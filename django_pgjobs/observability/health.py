@@ -9,14 +9,19 @@ from typing import Any, Final
 
 import psycopg
 
+from ..policies import ON_TIME
 from ..store.epochs import Epochs, read_epochs
 from ..store.observe import QueueState, Vitals, read_queues, read_vitals
+from ..store.schedules import LateSchedule, list_late_schedules
 
 #: Pending jobs of a queue are counted no further.
 COUNT_AT_MOST: Final = 10_000
 
 #: A pending job that waits longer than this is a problem.
 PATIENCE: Final = timedelta(minutes=5)
+
+#: Late schedules are told of up to this number.
+LATE_AT_MOST: Final = 10
 
 #: Transactions begun since the oldest one that vacuum has to wait for.
 OLD_HORIZON: Final = 1_000_000
@@ -30,12 +35,14 @@ class Health:
         queues: that have work or are paused.
         vitals: workers, maintenance, partitions.
         epochs: of the claim index, and what holds back vacuum.
+        late: schedules that have not fired in time or cannot be fired, the latest first.
         problems: sentences; none in health.
     """
 
     queues: list[QueueState]
     vitals: Vitals
     epochs: Epochs
+    late: list[LateSchedule]
     problems: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,6 +54,7 @@ class Health:
             "vitals": dataclasses.asdict(self.vitals),
             "epochs": dataclasses.asdict(self.epochs)
             | {"live": self.epochs.epoch - self.epochs.epoch_low + 1},
+            "late_schedules": [_schedule_as_dict(schedule) for schedule in self.late],
         }
 
 
@@ -60,7 +68,9 @@ def read_health(connection: psycopg.Connection[Any], *, lease: timedelta) -> Hea
     queues = read_queues(connection, limit=COUNT_AT_MOST)
     vitals = read_vitals(connection, silence=lease)
     epochs = read_epochs(connection)
-    return Health(queues, vitals, epochs, problems_of(queues, vitals, epochs))
+    late = list_late_schedules(connection, patience=ON_TIME, limit=LATE_AT_MOST)
+    problems = problems_of(queues, vitals, epochs) + [_lateness_of(schedule) for schedule in late]
+    return Health(queues, vitals, epochs, late, problems)
 
 
 def problems_of(queues: list[QueueState], vitals: Vitals, epochs: Epochs) -> list[str]:
@@ -89,6 +99,25 @@ def problems_of(queues: list[QueueState], vitals: Vitals, epochs: Epochs) -> lis
             "transaction, a prepared one, a replication slot or a standby."
         )
     return problems
+
+
+def _lateness_of(schedule: LateSchedule) -> str:
+    if schedule.problem:
+        return f"The schedule {schedule.name!r} cannot be fired: {schedule.problem}"
+    return (
+        f"The schedule {schedule.name!r} has been due for {schedule.late_by} and has not fired. "
+        "Does maintenance run, and what does its log say?"
+    )
+
+
+def _schedule_as_dict(schedule: LateSchedule) -> dict[str, Any]:
+    return {
+        "schedule": schedule.name,
+        "tenant": schedule.tenant_id,
+        "due_at": schedule.due_at.isoformat(),
+        "late_by_seconds": schedule.late_by.total_seconds(),
+        "problem": schedule.problem,
+    }
 
 
 def _queue_as_dict(queue: QueueState) -> dict[str, Any]:

@@ -61,6 +61,25 @@ def test_no_maintenance(connection):
     ]
 
 
+def test_schedules_that_do_not_fire_in_time(running):
+    due = factories.server_now() - timedelta(minutes=6)
+    factories.CronScheduleFactory(name="payroll", next_run_at=due)
+    factories.CronScheduleFactory(name="odd", problem="No such zone.", tenant_id=3)
+    factories.CronScheduleFactory(next_run_at=due + timedelta(hours=1))
+
+    health = read_health(running, lease=LEASE)
+
+    first, second = health.problems
+    assert first.startswith("The schedule 'payroll' has been due for 0:06:0")
+    assert second == "The schedule 'odd' cannot be fired: No such zone."
+    late = health.as_dict()["late_schedules"]
+    assert [(row["schedule"], row["tenant"], row["problem"]) for row in late] == [
+        ("payroll", 0, ""),
+        ("odd", 3, "No such zone."),
+    ]
+    assert json.dumps(late)
+
+
 def test_jobs_that_wait_too_long(running):
     factories.pending_job(scheduled_at=factories.server_now() - timedelta(minutes=6))
 
