@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .definitions.breakers import Breaker, RetryBudget
 from .definitions.context import JobContext
 from .definitions.retries import Backoff
 from .outcomes import Cancel, Retry, Snooze
@@ -10,11 +11,13 @@ from .producer.jobs import Job, enqueue, enqueue_many, job, schedule
 
 __all__ = [
     "Backoff",
+    "Breaker",
     "Cancel",
     "EnqueuedJob",
     "Job",
     "JobContext",
     "Retry",
+    "RetryBudget",
     "Snooze",
     "enqueue",
     "enqueue_many",

@@ -15,6 +15,7 @@
     ├── AttemptError                   inside a worker
     │   ├── LeaseLost
     │   ├── ProcessDied
+    │   ├── PoisonPill
     │   ├── UndecodablePayload
     │   └── JobTimeout
     └── OperationError                 to an administrator
@@ -123,6 +124,10 @@ class ProcessDied(AttemptError):
     def __init__(self, message: str, *, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class PoisonPill(AttemptError):
+    """The job was in flight in three lost processes, the last time alone. Recorded, not raised."""
 
 
 class UndecodablePayload(AttemptError):

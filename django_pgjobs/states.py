@@ -15,7 +15,7 @@ class JobStatus(models.TextChoices):
     FAILED = "failed", _("failed")
     #: Waiting: given back by its worker, no attempt spent.
     RETRYABLE = "retryable", _("retryable")
-    #: Waiting for another job, a group or a slot.
+    #: Waiting for a breaker to close, for another job, a group or a slot.
     BLOCKED = "blocked", _("blocked")
     #: May be claimed now.
     PENDING = "pending", _("pending")
@@ -56,7 +56,7 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.BLOCKED: frozenset(
         {JobStatus.SCHEDULED, JobStatus.PENDING, JobStatus.CANCELLED, JobStatus.DEAD}
     ),
-    JobStatus.PENDING: frozenset({JobStatus.RUNNING, JobStatus.CANCELLED}),
+    JobStatus.PENDING: frozenset({JobStatus.RUNNING, JobStatus.BLOCKED, JobStatus.CANCELLED}),
     JobStatus.RUNNING: frozenset(
         {
             JobStatus.COMPLETED,

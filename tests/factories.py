@@ -15,6 +15,7 @@ from django.db import connections
 from django_pgjobs.conf import get_settings
 from django_pgjobs.models import (
     ActiveJob,
+    Breaker,
     CompletedJob,
     CronSchedule,
     JobAttempt,
@@ -121,6 +122,21 @@ class TenantConfigFactory(factory.django.DjangoModelFactory):
         model = TenantConfig
 
     tenant_id = factory.Sequence(lambda number: number + 1)
+
+
+class BreakerFactory(factory.django.DjangoModelFactory):
+    """A closed breaker of one job: opens at half of four outcomes."""
+
+    class Meta:
+        model = Breaker
+
+    name = "bank"
+    job_names = factory.LazyFunction(lambda: ["tests.noop"])
+    failure_ratio = 0.5
+    minimum = 4
+    period = timedelta(minutes=1)
+    cooldown = timedelta(seconds=30)
+    probes = 2
 
 
 class CronScheduleFactory(factory.django.DjangoModelFactory):

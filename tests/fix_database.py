@@ -27,6 +27,8 @@ _TABLES = (
     "jobs_active",
     "jobs_completed",
     "job_attempts",
+    "breakers",
+    "outcome_counts",
     "queue_config",
     "tenant_config",
     "cron_schedules",

@@ -72,7 +72,9 @@ FROM ended
 JOIN jobs ON jobs.id = ended.job_id
 WHERE ended.outcome IN ('completed', 'failed', 'timeout', 'lost')
 GROUP BY jobs.id, ended.generation, jobs.max_attempts
-HAVING count(*) > jobs.max_attempts
+-- An attempt that was lost in company is given back: the next one has its number. At most twice.
+HAVING count(DISTINCT ended.attempt) > jobs.max_attempts
+    OR count(*) FILTER (WHERE ended.outcome <> 'lost') > jobs.max_attempts
 UNION ALL
 SELECT jobs.id, jobs.generation, jobs.attempt
 FROM jobs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .active import ActiveJobAdmin
 from .attempts import JobAttemptAdmin
+from .breakers import BreakerAdmin
 from .finished import CompletedJobAdmin
 from .queues import QueueConfigAdmin
 from .schedules import CronScheduleAdmin
@@ -18,6 +19,7 @@ __all__ = [
     "ActiveJobAdmin",
     "CompletedJobAdmin",
     "JobAttemptAdmin",
+    "BreakerAdmin",
     "QueueConfigAdmin",
     "TenantConfigAdmin",
     "CronScheduleAdmin",

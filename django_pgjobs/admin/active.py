@@ -66,7 +66,7 @@ class ActiveJobAdmin(JobAdmin):
             gettext_lazy("Times"),
             {"fields": ("created", "scheduled", "first_started", "expires")},
         ),
-        (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key")}),
+        (gettext_lazy("Keys"), {"fields": ("idempotency_key", "group_key", "held_by")}),
     )
     private_fieldsets: ClassVar[Any] = (
         (gettext_lazy("Payload"), {"fields": ("payload_text", "payload_version", "meta_text")}),

@@ -17,11 +17,13 @@ from django.db.models.functions import Now
 
 from ..conf import get_settings
 from ..definitions.definition import queue_problems
+from ..definitions.registry import registry
 from ..exceptions import OperationError
 from ..models import QueueConfig
 from ..producer.waking import wake_queues
 from ..states import JobStatus
 from ..store.administer import CancelledJob, cancel_jobs, redrive_jobs
+from ..store.breakers import change_breaker, declare_breakers
 from ..store.execute import JobId
 from .actors import name_of, require
 from .filters import UnfinishedFilter, UnsuccessfulFilter, matching
@@ -29,6 +31,7 @@ from .filters import UnfinishedFilter, UnsuccessfulFilter, matching
 CANCEL_JOB: Final = "django_pgjobs.cancel_job"
 REDRIVE_JOB: Final = "django_pgjobs.redrive_job"
 PAUSE_QUEUE: Final = "django_pgjobs.pause_queue"
+MANAGE_BREAKER: Final = "django_pgjobs.manage_breaker"
 
 _IDS: Final = range(1, 2**63)
 
@@ -189,6 +192,43 @@ def redrive_matching(
 def count_matching(wanted: UnfinishedFilter | UnsuccessfulFilter) -> int:
     """Return how many jobs match just now."""
     return sum(len(ids) for ids in matching(_connection(), wanted))
+
+
+def open_breaker(actor: Any, name: str, *, reason: str = "") -> None:
+    """Open a breaker by hand: none of its jobs is claimed until somebody closes it.
+
+    Raises:
+        PermissionRequired: the actor may not open breakers.
+        OperationError: no job declares such a breaker.
+    """
+    require(actor, MANAGE_BREAKER)
+    _change_breaker(actor, name, "open", f"Opened by {name_of(actor)}", reason)
+
+
+def close_breaker(actor: Any, name: str, *, reason: str = "") -> None:
+    """Close a breaker by hand. Maintenance makes pending again what it holds.
+
+    Raises:
+        PermissionRequired: the actor may not close breakers.
+        OperationError: no job declares such a breaker.
+    """
+    require(actor, MANAGE_BREAKER)
+    _change_breaker(actor, name, "closed", f"Closed by {name_of(actor)}", reason)
+
+
+def _change_breaker(actor: Any, name: str, state: str, act: str, reason: str) -> None:
+    # No worker that knows the breaker need have run yet.
+    declare_breakers(_connection(), registry.breakers())
+    is_changed = change_breaker(
+        _connection(),
+        name=name,
+        from_states=["closed", "open", "half_open"],
+        state=state,
+        reason=act + (f": {reason}" if reason else "."),
+        changed_by=name_of(actor),
+    )
+    if not is_changed:
+        raise OperationError(f"There is no breaker {name!r}: no job declares one of that name.")
 
 
 def batched(ids: list[JobId], size: int) -> Iterator[list[JobId]]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..conf import MAX_ATTEMPTS, QUEUE_NAME
 from ..exceptions import InvalidHandler, InvalidPayload
+from .breakers import Breaker, RetryBudget, breaker_of, budget_of, guard_problems
 from .pools import ASYNC, POOLS
 from .retries import BackoffPolicy, Exceptions, exceptions_of, retry_problems
 
@@ -47,6 +48,10 @@ class JobDefinition:
         backoff: how long a job that failed waits: a :class:`Backoff`, which doubles; a timedelta,
             always the same; a function of the number of the attempt and the exception; or None
             for ``PGJOBS["BACKOFF_BASE"]`` and ``PGJOBS["BACKOFF_CAP"]``.
+        breaker: a :class:`Breaker`, or the name of one with the usual values, that keeps the job
+            from being claimed while what it needs is out of order.
+        retry_budget: a :class:`RetryBudget`, or its ratio: how many retries there may be for each
+            success; further ones wait longer.
         payload_version: stored with each job; a handler can tell old arguments by it.
         atomic: the handler runs in a transaction on ``PGJOBS["DATABASE"]`` in which its success is
             recorded too: exactly once for what it does in that database.
@@ -71,6 +76,8 @@ class JobDefinition:
     retry_on: Exceptions = ()
     discard_on: Exceptions = ()
     backoff: BackoffPolicy | None = None
+    breaker: Breaker | None = None
+    retry_budget: RetryBudget | None = None
     payload_version: int = 1
     atomic: bool = False
     schema: type[Any] | None = None
@@ -89,6 +96,8 @@ class JobDefinition:
         _check_signature(self.name, signature)
         object.__setattr__(self, "retry_on", exceptions_of(self.retry_on))
         object.__setattr__(self, "discard_on", exceptions_of(self.discard_on))
+        object.__setattr__(self, "breaker", breaker_of(self.breaker))
+        object.__setattr__(self, "retry_budget", budget_of(self.retry_budget))
         _check_options(self)
         object.__setattr__(self, "signature", signature)
         object.__setattr__(self, "context_parameter", context_parameter)
@@ -224,6 +233,7 @@ def _problems(definition: JobDefinition) -> list[str]:
         problems += max_attempts_problems(definition.max_attempts)
     problems += _timeout_problems(definition)
     problems += retry_problems(definition.retry_on, definition.discard_on, definition.backoff)
+    problems += guard_problems(definition.breaker, definition.retry_budget)
     version = definition.payload_version
     if type(version) is not int or version not in range(1, 32_768):
         problems.append(f"payload_version must be 1 to 32767, not {version!r}.")

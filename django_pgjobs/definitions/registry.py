@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Iterator
 
-from ..exceptions import DuplicateJobName, InvalidSchedule, UnknownJob
+from ..exceptions import DuplicateJobName, InvalidHandler, InvalidSchedule, UnknownJob
+from ..store.breakers import DeclaredBreaker
+from .breakers import Breaker
 from .definition import JobDefinition
 from .schedules import Schedule
 
@@ -25,7 +28,9 @@ class Registry:
 
         Raises:
             DuplicateJobName: another function has the name.
+            InvalidHandler: another job declares its breaker with other values.
         """
+        self._check_breaker(definition)
         known = self._definitions.get(definition.name)
         if known is not None and not _is_same_again(known, definition):
             raise DuplicateJobName(
@@ -53,6 +58,18 @@ class Registry:
         """Every schedule that is declared in code."""
         return list(self._schedules.values())
 
+    def _check_breaker(self, definition: JobDefinition) -> None:
+        breaker = definition.breaker
+        if breaker is None:
+            return
+        for other in self:
+            known = other.breaker if other.name != definition.name else None
+            if known is not None and known.name == breaker.name and known != breaker:
+                raise InvalidHandler(
+                    f"{definition.name!r} and {other.name!r} declare the breaker {breaker.name!r} "
+                    "with different values. Make one Breaker and give it to both."
+                )
+
     def find(self, name: str) -> JobDefinition | None:
         """Return the definition called ``name``, or None."""
         return self._definitions.get(name)
@@ -67,6 +84,25 @@ class Registry:
         if definition is None:
             raise UnknownJob(self.explain_missing(name))
         return definition
+
+    def breakers(self) -> list[DeclaredBreaker]:
+        """Return the breakers that jobs declare, each with its jobs."""
+        jobs: defaultdict[Breaker, list[str]] = defaultdict(list)
+        for definition in self:
+            if definition.breaker is not None:
+                jobs[definition.breaker].append(definition.name)
+        return [
+            DeclaredBreaker(
+                name=breaker.name,
+                job_names=names,
+                failure_ratio=breaker.failure_ratio,
+                minimum=breaker.minimum,
+                period=breaker.period,
+                cooldown=breaker.cooldown,
+                probes=breaker.probes,
+            )
+            for breaker, names in jobs.items()
+        ]
 
     def explain_missing(self, name: str) -> str:
         """Return a sentence that helps to find out why ``name`` is not registered."""

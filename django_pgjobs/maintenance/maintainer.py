@@ -19,6 +19,7 @@ from ..definitions.registry import Registry
 from ..definitions.slots import Defaults
 from ..store.connecting import Session, SessionOptions, new_process_id
 from ..store.maintain import resign_leadership, take_leadership
+from .breaking import BreakerKeeper
 from .epochs import EpochKeeper
 from .partitions import Partitioner
 from .presence import PresenceKeeper
@@ -93,6 +94,7 @@ class Maintainer:
             Stager(),
             # Before the scheduler: to tell of what came while no maintenance ran.
             ScheduleWatch(),
+            BreakerKeeper(listen=settings.listen),
             Scheduler(
                 registry=registry,
                 defaults=Defaults(

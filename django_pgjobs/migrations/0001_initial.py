@@ -212,10 +212,20 @@ STATE_OPERATIONS = [
             ("epoch", models.BigIntegerField(verbose_name="epoch")),
             ("lease_expires", models.DateTimeField(null=True, verbose_name="lease expires")),
             (
+                "losses",
+                models.SmallIntegerField(
+                    default=0,
+                    help_text="Processes lost with it, since an attempt last ended in order.",
+                    verbose_name="losses",
+                ),
+            ),
+            (
                 "cancel_requested",
                 models.BooleanField(default=False, verbose_name="cancel requested"),
             ),
             ("progress", models.JSONField(null=True, verbose_name="progress")),
+            ("is_probe", models.BooleanField(default=False, verbose_name="is a probe")),
+            ("held_by", models.TextField(null=True, verbose_name="held by the breaker")),
         ],
         options={
             "verbose_name": "active job",
@@ -226,6 +236,43 @@ STATE_OPERATIONS = [
                 ("redrive_job", "Can redrive dead and cancelled jobs"),
                 ("view_payload", "Can see payloads and results"),
             ),
+        },
+    ),
+    migrations.CreateModel(
+        name="Breaker",
+        fields=[
+            ("name", models.TextField(primary_key=True, serialize=False, verbose_name="name")),
+            ("job_names", fields.TextListField(verbose_name="jobs")),
+            (
+                "state",
+                models.TextField(
+                    choices=[("closed", "closed"), ("open", "open"), ("half_open", "half-open")],
+                    default="closed",
+                    verbose_name="state",
+                ),
+            ),
+            ("reason", models.TextField(blank=True, default="", verbose_name="reason")),
+            ("changed_at", models.DateTimeField(db_default=Now(), verbose_name="changed at")),
+            ("changed_by", models.TextField(blank=True, default="", verbose_name="changed by")),
+            (
+                "retry_at",
+                models.DateTimeField(
+                    help_text="Empty: when somebody closes it.",
+                    null=True,
+                    verbose_name="probes from",
+                ),
+            ),
+            ("failure_ratio", models.FloatField(verbose_name="failure ratio")),
+            ("minimum", models.IntegerField(verbose_name="minimum")),
+            ("period", models.DurationField(verbose_name="period")),
+            ("cooldown", models.DurationField(verbose_name="cooldown")),
+            ("probes", models.IntegerField(verbose_name="probes")),
+        ],
+        options={
+            "verbose_name": "breaker",
+            "verbose_name_plural": "breakers",
+            "db_table": "breakers",
+            "permissions": (("manage_breaker", "Can open and close breakers"),),
         },
     ),
     migrations.CreateModel(

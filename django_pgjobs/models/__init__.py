@@ -7,6 +7,7 @@ named constraints of the migrations; nothing here overrides ``save``.
 
 from __future__ import annotations
 
+from .breakers import Breaker
 from .config import QueueConfig, TenantConfig
 from .jobs import ActiveJob, CompletedJob, JobAttempt, JobHistory, JobQuerySet
 from .schedules import CronSchedule
@@ -14,6 +15,7 @@ from .workers import JobWorker
 
 __all__ = [
     "ActiveJob",
+    "Breaker",
     "CompletedJob",
     "CronSchedule",
     "JobAttempt",

@@ -123,8 +123,15 @@ class ActiveJob(BaseJob):
     )
     epoch = models.BigIntegerField(_("epoch"))
     lease_expires = models.DateTimeField(_("lease expires"), null=True)
+    losses = models.SmallIntegerField(
+        _("losses"),
+        default=0,
+        help_text=_("Processes lost with it, since an attempt last ended in order."),
+    )
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
     progress = models.JSONField(_("progress"), null=True)
+    is_probe = models.BooleanField(_("is a probe"), default=False)
+    held_by = models.TextField(_("held by the breaker"), null=True)
 
     objects = JobManager()
 

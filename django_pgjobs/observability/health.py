@@ -10,6 +10,7 @@ from typing import Any, Final
 import psycopg
 
 from ..policies import ON_TIME
+from ..store.breakers import BreakerState, read_breakers
 from ..store.epochs import Epochs, read_epochs
 from ..store.observe import QueueState, Vitals, read_queues, read_vitals
 from ..store.schedules import LateSchedule, list_late_schedules
@@ -36,6 +37,7 @@ class Health:
         vitals: workers, maintenance, partitions.
         epochs: of the claim index, and what holds back vacuum.
         late: schedules that have not fired in time or cannot be fired, the latest first.
+        breakers: that jobs declare.
         problems: sentences; none in health.
     """
 
@@ -43,6 +45,7 @@ class Health:
     vitals: Vitals
     epochs: Epochs
     late: list[LateSchedule]
+    breakers: list[BreakerState]
     problems: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Health:
             "problems": self.problems,
             "queues": [_queue_as_dict(queue) for queue in self.queues],
             "vitals": dataclasses.asdict(self.vitals),
+            "breakers": [_breaker_as_dict(breaker) for breaker in self.breakers],
             "epochs": dataclasses.asdict(self.epochs)
             | {"live": self.epochs.epoch - self.epochs.epoch_low + 1},
             "late_schedules": [_schedule_as_dict(schedule) for schedule in self.late],
@@ -69,8 +73,11 @@ def read_health(connection: psycopg.Connection[Any], *, lease: timedelta) -> Hea
     vitals = read_vitals(connection, silence=lease)
     epochs = read_epochs(connection)
     late = list_late_schedules(connection, patience=ON_TIME, limit=LATE_AT_MOST)
-    problems = problems_of(queues, vitals, epochs) + [_lateness_of(schedule) for schedule in late]
-    return Health(queues, vitals, epochs, late, problems)
+    breakers = read_breakers(connection)
+    problems = problems_of(queues, vitals, epochs)
+    problems += [_lateness_of(schedule) for schedule in late]
+    problems += [_openness_of(breaker) for breaker in breakers if breaker.state != "closed"]
+    return Health(queues, vitals, epochs, late, breakers, problems)
 
 
 def problems_of(queues: list[QueueState], vitals: Vitals, epochs: Epochs) -> list[str]:
@@ -110,6 +117,11 @@ def _lateness_of(schedule: LateSchedule) -> str:
     )
 
 
+def _openness_of(breaker: BreakerState) -> str:
+    state = breaker.state.replace("_", "-")
+    return f"The breaker {breaker.name!r} is {state}: its jobs are not claimed. {breaker.reason}"
+
+
 def _schedule_as_dict(schedule: LateSchedule) -> dict[str, Any]:
     return {
         "schedule": schedule.name,
@@ -117,6 +129,16 @@ def _schedule_as_dict(schedule: LateSchedule) -> dict[str, Any]:
         "due_at": schedule.due_at.isoformat(),
         "late_by_seconds": schedule.late_by.total_seconds(),
         "problem": schedule.problem,
+    }
+
+
+def _breaker_as_dict(breaker: BreakerState) -> dict[str, Any]:
+    return {
+        "breaker": breaker.name,
+        "state": breaker.state,
+        "reason": breaker.reason,
+        "successes": breaker.successes,
+        "failures": breaker.failures,
     }
 
 

@@ -36,6 +36,7 @@ SAMPLE: Final[dict[str, Any]] = {
     "mean_weight": 10.0,
     "offset": 0.5,
     "default_weight": 10,
+    "breaker": "bank",
     "lease": timedelta(minutes=5),
     "grace": timedelta(minutes=5),
     "silence": timedelta(minutes=10),

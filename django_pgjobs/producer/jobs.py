@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from asgiref.sync import markcoroutinefunction, sync_to_async
 
+from ..definitions.breakers import Breaker, RetryBudget
 from ..definitions.definition import JobDefinition
 from ..definitions.registry import registry
 from ..definitions.retries import BackoffPolicy
@@ -111,6 +112,8 @@ def job(
     retry_on: type[Exception] | Iterable[type[Exception]] = (),
     discard_on: type[Exception] | Iterable[type[Exception]] = (),
     backoff: BackoffPolicy | None = None,
+    breaker: Breaker | str | None = None,
+    retry_budget: RetryBudget | float | None = None,
     payload_version: int = 1,
     atomic: bool = False,
     schema: type[Any] | None = None,
@@ -131,7 +134,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: the handler, sync or async. It may take a JobContext first.
         **options: the fields of :class:`JobDefinition`: name (the function's path
             unless given), queue, priority, max_attempts, timeout, progress_timeout, retry_on,
-            discard_on, backoff, payload_version, atomic, schema, pool. A job that is to run
+            discard_on, backoff, breaker, retry_budget, payload_version, atomic, schema, pool. A
+            job that is to run
             again and again takes cron, timezone, catch_up, catch_up_limit, overlap and jitter as
             well: see :class:`ScheduleOptions`.
 

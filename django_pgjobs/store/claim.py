@@ -16,7 +16,11 @@ from .pooling import one_round_trip
 
 @dataclass(slots=True)
 class ClaimedJob:
-    """A job whose attempt has begun. ``payload`` and ``meta`` are JSON text."""
+    """A job whose attempt has begun.
+
+    ``payload`` and ``meta`` are JSON text. ``losses`` is the number of processes that have been
+    lost with the job in flight, since an attempt last ended in order.
+    """
 
     id: JobId
     job_name: str
@@ -32,6 +36,7 @@ class ClaimedJob:
     payload: str
     payload_version: int
     meta: str | None
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Claim:
         sole_tenant: the only tenant with pending jobs, or None.
         is_truncated: there may be more tenants than were walked.
         capped: a capped tenant has pending jobs and its row was not locked.
+        has_held: jobs of open breakers were in the way, and are blocked now.
     """
 
     jobs: list[ClaimedJob]
@@ -57,6 +63,7 @@ class Claim:
     sole_tenant: int | None
     is_truncated: bool
     capped: bool
+    has_held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Staged:
     next_due: timedelta | None
 
 
-_JOB_COLUMNS = 14
+_JOB_COLUMNS = 15
 
 
 def claim_jobs(
@@ -129,7 +136,7 @@ def claim_jobs_of_tenant(
         "now": now,
     }
     rows = run(connection, "claim/claim_jobs_of_tenant", params)
-    (is_alone,) = rows[0][_JOB_COLUMNS:]
+    is_alone, has_held = rows[0][_JOB_COLUMNS:]
     return Claim(
         jobs=_jobs(rows),
         tenants=1,
@@ -139,6 +146,7 @@ def claim_jobs_of_tenant(
         sole_tenant=tenant_id if is_alone else None,
         is_truncated=not is_alone,
         capped=False,
+        has_held=has_held,
     )
 
 

@@ -28,6 +28,7 @@ class Ending:
         delay: until the next attempt; None for the backoff.
         backoff_base: of this job's backoff; None for the worker's.
         backoff_cap: of this job's backoff; None for the worker's.
+        spread: longest further delay; the real one is random.
     """
 
     id: JobId
@@ -37,6 +38,7 @@ class Ending:
     delay: timedelta | None = None
     backoff_base: timedelta | None = None
     backoff_cap: timedelta | None = None
+    spread: timedelta = timedelta(0)
     error_class: str | None = None
     error_message: str | None = None
     traceback: str | None = None
@@ -117,6 +119,7 @@ def end_attempts(
         "delays": [ending.delay for ending in endings],
         "backoff_bases": [_or(ending.backoff_base, backoff_base) for ending in endings],
         "backoff_caps": [_or(ending.backoff_cap, backoff_cap) for ending in endings],
+        "spreads": [ending.spread for ending in endings],
         "error_classes": [ending.error_class for ending in endings],
         "error_messages": [ending.error_message for ending in endings],
         "tracebacks": [ending.traceback for ending in endings],

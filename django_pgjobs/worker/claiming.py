@@ -119,7 +119,9 @@ class Claimer:
             walked += 1
             # A walk that ended early, or one by a statement that does not serve this
             # tenant, has not shown that the queue is empty.
-            if claim.jobs or not claim.is_truncated or walked > _MOST_WALKS:
+            # Nor has one that only met jobs of open breakers.
+            has_more = claim.is_truncated or claim.has_held
+            if claim.jobs or not has_more or walked > _MOST_WALKS:
                 return claim.jobs
 
     def _claim_once(

@@ -15,11 +15,12 @@ from ..definitions.errors import (
     traceback_of,
 )
 from ..definitions.retries import Backoff, chosen_delay, may_succeed
-from ..exceptions import JobTimeout, ProcessDied
+from ..exceptions import JobTimeout, PoisonPill, ProcessDied
 from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
 from ..store.finish import Ending
 from .attempts import Attempt
+from .routing import SUSPECT_AFTER
 
 
 def classify(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:
@@ -112,6 +113,8 @@ def lost(
 ) -> Ending:
     """Return the ending of an attempt whose process died. It counts, and is tried again.
 
+    A suspect that has killed its process is buried.
+
     Args:
         definition: of the job; None if this process knows none.
         attempt: that ran in it.
@@ -124,8 +127,16 @@ def lost(
         if definition is not None
         else Ending(id=job_id, fence_token=fence_token, outcome=Outcome.LOST)
     )
-    return replace(
+    ending = replace(
         ending,
         outcome=Outcome.LOST,
         traceback=storable(stack, MAX_TRACEBACK) if stack else None,
+    )
+    if attempt.job.losses < SUSPECT_AFTER:
+        return ending
+    pill = PoisonPill(
+        f"A poison pill: it has killed a third process, in which it ran alone. {error}"
+    )
+    return replace(
+        ending, is_retryable=False, error_class=class_path(pill), error_message=message_of(pill)
     )

@@ -22,6 +22,7 @@ from .classifying import released
 from .outages import Outage
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
+from .tallying import Tally
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -45,6 +46,7 @@ class Finisher:
         backoff_base: see sql/finish/end_attempts.sql.
         backoff_cap: see there.
         random: source of jitter.
+        tally: told what is on record; delays retries beyond a budget.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class Finisher:
         backoff_base: timedelta,
         backoff_cap: timedelta,
         random: Random,
+        tally: Tally,
     ) -> None:
         self._session = session
+        self._tally = tally
         self._worker_id = worker_id
         self._in_hand = in_hand
         self._backoff_base = backoff_base
@@ -147,7 +151,11 @@ class Finisher:
             written.update(
                 complete_jobs(self._session.connection, successes, worker_id=self._worker_id)
             )
-        endings = [outcome for _, outcome in batch if isinstance(outcome, Ending)]
+        endings = [
+            self._tally.spread(attempt.job.job_name, outcome)
+            for attempt, outcome in batch
+            if isinstance(outcome, Ending)
+        ]
         if endings:
             ended = end_attempts(
                 self._session.connection,
@@ -157,6 +165,9 @@ class Finisher:
                 backoff_cap=self._backoff_cap,
             )
             written.update(job.id for job in ended)
+        for attempt, outcome in batch:
+            if attempt.job.id in written:
+                self._tally.note(attempt.job.job_name, outcome)
         if len(written) < len(batch):
             self._resolve([attempt for attempt, _ in batch if attempt.job.id not in written])
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from ..definitions.definition import JobDefinition
-from ..definitions.pools import ASYNC, THREADS
+from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
+
+#: A job that was in flight in so many lost processes is a suspect; see reap_leases.sql.
+SUSPECT_AFTER: Final = 2
 
 
 def pools_wanted(registry: Registry, default: str) -> set[str]:
@@ -33,8 +37,18 @@ class Routing:
         self._default = default
         self._pools = pools
 
-    def pool_of(self, job_name: str) -> str:
-        """Return the name of the pool of a job. Of an unknown one, threads."""
+    def pool_of(self, job_name: str, *, losses: int = 0) -> str:
+        """Return the name of the pool of a job. Of an unknown one, threads.
+
+        A suspect runs in a process of its own, whatever it declares: if it kills that one too, it
+        harms no other.
+
+        Args:
+            job_name: of its definition.
+            losses: processes that were lost with the job in flight.
+        """
+        if losses >= SUSPECT_AFTER and PROCESSES in self._pools:
+            return PROCESSES
         definition = self._registry.find(job_name)
         return THREADS if definition is None else self._choose(definition)
 

@@ -47,6 +47,7 @@ from .pools.processors import available_processors
 from .queues import DEFAULT_WEIGHT, QueueOrder
 from .retrying import pause_before
 from .routing import Routing, pools_wanted
+from .tallying import Tally
 from .unanswered import Unanswered
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -142,6 +143,7 @@ class Worker:
             backoff_base=settings.backoff_base,
             backoff_cap=settings.backoff_cap,
         )
+        self._tally = Tally(registry, self.worker_id)
         self._finisher = Finisher(
             session=self._session("finish"),
             worker_id=self.worker_id,
@@ -149,6 +151,7 @@ class Worker:
             backoff_base=settings.backoff_base,
             backoff_cap=settings.backoff_cap,
             random=self._random,
+            tally=self._tally,
         )
         self._pools = build_pools(
             self._capacity.loads,
@@ -268,6 +271,7 @@ class Worker:
 
     def _claim_once(self, session: Session, idle: Idleness) -> None:
         self._give_back_unanswered(session)
+        self._tally.tell_if_due(session.connection)
         timeout = FULL_AFTER if idle.has_said_so else 1
         if not self._in_hand.wait_for(self._has_room, timeout=timeout):
             self._take_back(session, idle)
@@ -313,7 +317,7 @@ class Worker:
             Attempt(
                 job,
                 context_of(job, self.worker_id, self._stopping),
-                self._routing.pool_of(job.job_name),
+                self._routing.pool_of(job.job_name, losses=job.losses),
             )
             for job in jobs
         ]

@@ -14,6 +14,7 @@ MODELS = (
     "activejob",
     "completedjob",
     "jobattempt",
+    "breaker",
     "queueconfig",
     "tenantconfig",
     "cronschedule",
@@ -69,6 +70,7 @@ def operator(client_of):
         "pause_queue",
         "pause_schedule",
         "run_schedule",
+        "manage_breaker",
         *(f"{verb}_{model}" for verb in ("add", "change", "delete") for model in MODELS),
     )
 

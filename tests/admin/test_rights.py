@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_pgjobs.models import ActiveJob, CompletedJob, QueueConfig
+from django_pgjobs.models import ActiveJob, Breaker, CompletedJob, QueueConfig
 from django_pgjobs.states import JobStatus
 from tests import factories
 
@@ -15,7 +15,7 @@ from .conftest import MODELS, VIEW_ALL, messages_of, url
 
 pytestmark = pytest.mark.django_db
 
-PROTOCOL = ("activejob", "completedjob", "jobattempt", "jobworker", "queueconfig")
+PROTOCOL = ("activejob", "completedjob", "jobattempt", "jobworker", "queueconfig", "breaker")
 ADMINS = {
     model._meta.model_name: page
     for model, page in admin.site._registry.items()
@@ -35,6 +35,8 @@ PERMISSIONS = {
     "pause_schedules": "pause_schedule",
     "resume_schedules": "pause_schedule",
     "run_schedules": "run_schedule",
+    "open_breakers": "manage_breaker",
+    "close_breakers": "manage_breaker",
 }
 
 
@@ -43,6 +45,7 @@ def rows():
     return {
         "activejob": factories.pending_job(payload={"number": 1}).pk,
         "completedjob": factories.dead_job().pk,
+        "breaker": factories.BreakerFactory().pk,
         "queueconfig": factories.PausedQueueFactory().pk,
         "tenantconfig": factories.TenantConfigFactory().pk,
         "cronschedule": factories.CronScheduleFactory(payload={"number": 1}).pk,
@@ -192,7 +195,7 @@ def test_rows_of_the_protocol_are_not_deleted_in_a_list(operator, model):
 
 
 def test_no_job_can_be_added(operator):
-    for model in ("activejob", "completedjob", "jobworker"):
+    for model in ("activejob", "completedjob", "jobworker", "breaker"):
         assert operator.get(url(model, "add")).status_code == 403
         assert operator.post(url(model, "add"), {}).status_code == 403
 
@@ -345,6 +348,20 @@ def test_queues_are_paused_and_resumed_in_the_list(operator):
     assert both == {"email": True, "bulk": True}
     assert messages_of(resumed) == ["2 queues resumed."]
     assert not QueueConfig.objects.filter(paused=True).exists()
+
+
+def test_breakers_are_opened_and_closed_in_the_list(operator):
+    factories.BreakerFactory()
+
+    opened = act(operator, "breaker", "open_breakers", ["bank"])
+    state = Breaker.objects.get().state
+    page = operator.get(url("breaker")).content.decode()
+    act(operator, "breaker", "close_breakers", ["bank"])
+
+    assert messages_of(opened) == ["1 breaker: Opened."]
+    assert state == "open"
+    assert f"Opened by {operator.user.username}." in page
+    assert Breaker.objects.get().state == "closed"
 
 
 def test_who_may_not_pause_is_not_offered_to(viewer):

@@ -44,6 +44,9 @@ VIOLATIONS = [
     ("jobs_active_claims", f"UPDATE jobs_active SET generation = -1 {PENDING}"),
     ("jobs_active_cancel", f"UPDATE jobs_active SET cancel_requested = true {PENDING}"),
     ("jobs_active_progress", f"UPDATE jobs_active SET progress = '{{}}' {PENDING}"),
+    ("jobs_active_held", f"UPDATE jobs_active SET held_by = 'x' {PENDING}"),
+    ("breakers_state", "UPDATE breakers SET state = 'ajar'"),
+    ("breakers_retry_at", "UPDATE breakers SET retry_at = now()"),
     ("jobs_active_names", f"UPDATE jobs_active SET job_name = '' {PENDING}"),
     ("jobs_active_names", f"UPDATE jobs_active SET job_name = {LONG} {PENDING}"),
     ("jobs_active_names", f"UPDATE jobs_active SET queue_name = '' {PENDING}"),
@@ -100,6 +103,7 @@ def rows():
     factories.TenantConfigFactory()
     schedule = factories.CronScheduleFactory()
     fire_slots(connection, [firing(schedule, factories.server_now())])
+    factories.BreakerFactory()
 
 
 @pytest.mark.parametrize(("name", "statement"), VIOLATIONS)

@@ -15,7 +15,7 @@ MODELS = sorted(
 )
 
 # Part of the protocol only: no screen shows them and nothing in Python reads them as rows.
-WITHOUT_A_MODEL = {"cron_runs", "maintenance_leader"}
+WITHOUT_A_MODEL = {"cron_runs", "maintenance_leader", "outcome_counts"}
 
 COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod), NOT attnotnull

@@ -15,6 +15,7 @@ from .statements import BY_NAME, FILES, PACKAGE, PLACEHOLDER
 TYPES = {"int": "integer", "int[]": "integer[]"}
 LONG_NAMES = {
     "float8": "double precision",
+    "float8[]": "double precision[]",
     "timestamptz": "timestamp with time zone",
     "timestamptz[]": "timestamp with time zone[]",
 }

@@ -117,6 +117,14 @@ class TestRedriveJobs:
         assert ActiveJob.objects.get().expires_at is None
         assert len(claim_jobs(connection).jobs) == 1
 
+    def test_a_poison_pill_stays_a_suspect(self):
+        pill = factories.dead_job(error_class="django_pgjobs.exceptions.PoisonPill")
+        other = factories.dead_job()
+
+        redrive(connection, pill, other)
+
+        assert dict(ActiveJob.objects.values_list("id", "losses")) == {pill.id: 2, other.id: 0}
+
     def test_a_successful_job_cannot(self):
         assert redrive(connection, factories.completed_job()) == {}
 

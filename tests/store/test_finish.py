@@ -278,6 +278,28 @@ class TestEndAttempts:
         job.refresh_from_db()
         assert now <= job.scheduled_at <= now + cap
 
+    def test_a_further_delay_is_added_and_random(self):
+        now = factories.server_now()
+        delays = []
+        for _ in range(20):
+            job = factories.running_job()
+            end(connection, job, now=now, delay=DAY, spread=DAY)
+            job.refresh_from_db()
+            delays.append(job.scheduled_at - now)
+
+        assert min(delays) >= DAY
+        # Twenty times in one half is one in a million.
+        assert min(delays) < 1.5 * DAY < max(delays) <= 2 * DAY
+
+    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.SNOOZED, Outcome.RELEASED])
+    def test_an_attempt_that_ends_in_order_clears_its_job(self, outcome):
+        job = factories.running_job(losses=2, is_probe=True)
+
+        end(connection, job, outcome)
+
+        job.refresh_from_db()
+        assert (job.losses, job.is_probe) == (0, False)
+
     def test_a_given_delay_wins(self):
         job = factories.running_job()
         now = factories.server_now()

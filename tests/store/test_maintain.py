@@ -11,6 +11,7 @@ from django.utils.module_loading import import_string
 
 from django_pgjobs.models import ActiveJob, CompletedJob, JobAttempt, JobWorker
 from django_pgjobs.states import JobStatus
+from django_pgjobs.store.claim import stage_jobs
 from django_pgjobs.store.maintain import (
     expire_jobs,
     forget_lost_workers,
@@ -24,8 +25,9 @@ from django_pgjobs.store.maintain import (
 from tests import factories
 from tests.factories import WORKER
 from tests.fix_database import wait_until_blocked
+from tests.invariants import check_invariants
 
-from .calls import complete, end, reap, renew, resolve
+from .calls import claim_jobs, complete, end, reap, renew, resolve
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -66,6 +68,71 @@ class TestReapLeases:
         assert len(set(prints.values())) == len(prints) == 2
         assert prints == dict(CompletedJob.objects.values_list("job_name", "fingerprint"))
         assert all(re.fullmatch("[0-9a-f]{16}", value) for value in prints.values())
+
+    def test_an_attempt_that_was_lost_alone_counts(self):
+        job = factories.running_job(lease_expired_by=MINUTE)
+        factories.running_job(worker="worker-b")
+
+        reap(connection)
+
+        job.refresh_from_db()
+        assert (job.attempt, job.losses) == (1, 1)
+
+    def test_one_that_was_lost_with_others_is_given_back(self):
+        jobs = [factories.running_job(lease_expired_by=MINUTE, attempt=3) for _ in range(2)]
+        later = factories.running_job()
+
+        first = reap(connection)
+        ActiveJob.objects.filter(pk=later.pk).update(lease_expires=factories.server_now() - MINUTE)
+        second = reap(connection)
+
+        # The last of them was alone by then; the record of the others is there.
+        assert [row.status for row in (*first, *second)] == ["failed"] * 3
+        found = ActiveJob.objects.order_by("id").values_list("attempt", "losses", "claims")
+        assert list(found) == [(2, 1, 3), (2, 1, 3), (0, 1, 1)]
+        assert JobAttempt.objects.filter(outcome="lost").count() == len(jobs) + 1
+
+    def test_a_job_that_may_run_once_is_not_run_again(self):
+        for _ in range(2):
+            factories.running_job(lease_expired_by=MINUTE, max_attempts=1)
+
+        assert [row.status for row in reap(connection)] == ["dead", "dead"]
+
+    @pytest.mark.parametrize("attempt", [1, 3])
+    def test_a_suspect_that_is_lost_again_is_buried_with_the_reason(self, attempt):
+        job = factories.running_job(
+            lease_expired_by=MINUTE, losses=2, attempt=attempt, claims=3, max_attempts=25
+        )
+        other = factories.running_job(lease_expired_by=MINUTE)
+
+        rows = {row.id: row.status for row in reap(connection)}
+
+        finished = CompletedJob.objects.get()
+        assert finished.status == JobStatus.DEAD
+        assert import_string(finished.error_class).__name__ == "PoisonPill"
+        assert finished.error_message == (
+            "A poison pill: it was in flight in three lost processes, the last time alone. The "
+            f"last was {WORKER}."
+        )
+        assert rows == {job.id: "dead", other.id: "failed"}
+
+    def test_three_losses_in_company_end_a_job(self, connect):
+        raw = connect()
+        pill, innocent = factories.pending_jobs(2, max_attempts=2)
+
+        for number in range(3):
+            claimed = claim_jobs(raw, worker_id=f"worker-{number}", lease=timedelta(0)).jobs
+            if number == 2:
+                # The innocent one was run apart, and has done no harm.
+                assert {job.losses for job in claimed} == {2}
+                (other,) = [job for job in claimed if job.id == innocent.id]
+                complete(raw, other, worker="worker-2")
+            reap(raw)
+            stage_jobs(raw, limit=10)
+
+        assert CompletedJob.objects.get(pk=pill.id).status == JobStatus.DEAD
+        assert CompletedJob.objects.get(pk=innocent.id).status == JobStatus.COMPLETED
+        assert check_invariants(raw) == []
 
     def test_further_losses_back_off(self):
         now = factories.server_now()

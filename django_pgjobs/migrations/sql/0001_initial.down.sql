@@ -2,6 +2,8 @@
 
 DROP TABLE maintenance_leader;
 DROP TABLE job_workers;
+DROP TABLE outcome_counts;
+DROP TABLE breakers;
 DROP TABLE cron_runs;
 DROP TABLE cron_schedules;
 DROP TABLE tenant_config;

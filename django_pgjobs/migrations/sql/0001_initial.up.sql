@@ -74,12 +74,18 @@ CREATE TABLE jobs_active (
     ) STORED,
     priority          smallint    NOT NULL DEFAULT 0,
     payload_version   smallint    NOT NULL DEFAULT 1,
+    -- Processes lost with the job in flight since an attempt last ended in order.
+    losses            smallint    NOT NULL DEFAULT 0,
     cancel_requested  boolean     NOT NULL DEFAULT false,
+    -- Sent through a half-open breaker, to see how it fares.
+    is_probe          boolean     NOT NULL DEFAULT false,
     job_name          text        NOT NULL,
     queue_name        text        NOT NULL DEFAULT 'default',
     locked_by         text,
     idempotency_key   text,
     group_key         text,
+    -- The breaker that the job waits for.
+    held_by           text,
     payload           jsonb       NOT NULL DEFAULT '{}',
     meta              jsonb,
     -- What the handler has said last; written with the renewal of its lease.
@@ -105,6 +111,7 @@ CREATE TABLE jobs_active (
     CONSTRAINT jobs_active_claims CHECK (claims >= attempt AND generation >= 0),
     CONSTRAINT jobs_active_cancel CHECK (NOT cancel_requested OR status = 'running'),
     CONSTRAINT jobs_active_progress CHECK (progress IS NULL OR status = 'running'),
+    CONSTRAINT jobs_active_held CHECK (held_by IS NULL OR status = 'blocked'),
     CONSTRAINT jobs_active_names CHECK (
         octet_length(job_name) BETWEEN 1 AND 255
         AND octet_length(queue_name) BETWEEN 1 AND 63
@@ -147,6 +154,10 @@ CREATE INDEX jobs_active_expiry ON jobs_active (expires_at)
 CREATE UNIQUE INDEX jobs_active_idempotency ON jobs_active
     (tenant_id, job_name, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+
+-- What a breaker holds, and what it has let through.
+CREATE INDEX jobs_active_held_by ON jobs_active (held_by, id) WHERE held_by IS NOT NULL;
+CREATE INDEX jobs_active_probes ON jobs_active (job_name) WHERE is_probe;
 
 CREATE TABLE jobs_completed (
     id                bigint      NOT NULL,
@@ -218,6 +229,9 @@ CREATE TABLE job_attempts (
 
 CREATE INDEX job_attempts_fingerprint ON job_attempts (fingerprint, finished_at)
     WHERE fingerprint IS NOT NULL;
+
+-- The reaper: who else was in flight in a lost process.
+CREATE INDEX job_attempts_lost ON job_attempts (worker_id) WHERE outcome = 'lost';
 
 CREATE TABLE job_attempts_default PARTITION OF job_attempts DEFAULT;
 
@@ -331,6 +345,43 @@ CREATE TABLE cron_runs (
 );
 
 CREATE INDEX cron_runs_recorded ON cron_runs (recorded_at);
+
+-- Circuit breakers. Workers write what the code declares, maintenance what follows from outcomes,
+-- operators what they decide.
+CREATE TABLE breakers (
+    name           text        NOT NULL,
+    job_names      text[]      NOT NULL,
+    state          text        NOT NULL DEFAULT 'closed',
+    reason         text        NOT NULL DEFAULT '',
+    changed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed_by     text        NOT NULL DEFAULT '',
+    -- When an open breaker lets probes through; null: not before somebody closes it.
+    retry_at       timestamptz,
+    failure_ratio  float8      NOT NULL,
+    minimum        integer     NOT NULL,
+    period         interval    NOT NULL,
+    cooldown       interval    NOT NULL,
+    probes         integer     NOT NULL,
+
+    CONSTRAINT breakers_pkey PRIMARY KEY (name),
+    CONSTRAINT breakers_state CHECK (state IN ('closed', 'open', 'half_open')),
+    CONSTRAINT breakers_retry_at CHECK (retry_at IS NULL OR state = 'open')
+);
+
+-- Claims read it: empty in health.
+CREATE INDEX breakers_open ON breakers (name) WHERE state <> 'closed';
+
+-- What workers saw of late, of each breaker and each job with a retry budget: worth nothing after a
+-- crash.
+CREATE UNLOGGED TABLE outcome_counts (
+    subject    text        NOT NULL,
+    counted_at timestamptz NOT NULL,
+    worker_id  text        NOT NULL,
+    successes  integer     NOT NULL,
+    failures   integer     NOT NULL,
+
+    CONSTRAINT outcome_counts_pkey PRIMARY KEY (subject, counted_at, worker_id)
+);
 
 -- Presence of worker processes: derived, so it need not survive a crash.
 CREATE UNLOGGED TABLE job_workers (

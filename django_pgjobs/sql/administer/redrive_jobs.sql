@@ -5,7 +5,7 @@
 -- Moves the row back under its own id, so that nothing can be redriven twice; its generation
 -- grows by one, and claims goes on counting, so that the attempts before it stay its
 -- history. Priority, queue, payload and created_at are kept; an old expires_at is not, or
--- the job would expire at once. A job whose idempotency key an unfinished job holds
+-- the job would expire at once. A poison pill stays a suspect and runs alone. A job whose idempotency key an unfinished job holds
 -- stays where it is.
 --
 -- Returns `id`, `queue_name` and `is_redriven` of each dead or cancelled job found; false: its key
@@ -21,6 +21,7 @@ WITH found AS MATERIALIZED (
         job.max_attempts,
         job.claims,
         job.generation,
+        job.error_class,
         job.priority,
         job.payload_version,
         job.job_name,
@@ -43,6 +44,7 @@ WITH found AS MATERIALIZED (
             jobs_completed.max_attempts,
             jobs_completed.claims,
             jobs_completed.generation,
+            jobs_completed.error_class,
             jobs_completed.priority,
             jobs_completed.payload_version,
             jobs_completed.job_name,
@@ -70,6 +72,7 @@ returned AS (
         max_attempts,
         claims,
         generation,
+        losses,
         priority,
         priority_worth,
         payload_version,
@@ -91,6 +94,7 @@ returned AS (
         found.max_attempts,
         found.claims,
         found.generation + 1,
+        CASE WHEN found.error_class = 'django_pgjobs.exceptions.PoisonPill' THEN 2 ELSE 0 END,
         found.priority,
         coalesce(
             (

@@ -30,6 +30,9 @@
 -- that was the lowest then: sequences are not read in the snapshot, and a row that
 -- has been restamped since is in its old epoch there.
 --
+-- Jobs of an open breaker are not claimed but become blocked, so that no later claim walks over them
+-- again; see maintain/release_held_jobs.
+--
 -- Rows are written by place, which the planner can do in one way only. Joined with what was
 -- picked, it hashes the whole table where it expects many. Asked for pending rows again, it reads
 -- the whole claim index where it expects few; that they are free, no index knows.
@@ -37,8 +40,8 @@
 -- Returns a row for each claimed job, in no order, or one row with a null id.
 -- Each says what the walk saw: `tenants` (how many), `last_tenant` (that took part) and
 -- `carry` (what it may still take), `mean_weight`, `sole_tenant` (the only one with work, or
--- null), `is_truncated` (perhaps more tenants than were walked) and `capped` (a capped tenant
--- waits and was not locked).
+-- null), `is_truncated` (perhaps more tenants than were walked), `capped` (a capped tenant
+-- waits and was not locked) and `has_held` (jobs of open breakers were in the way).
 -- Locks   jobs_active rows while picking, SKIP LOCKED, until commit. With the lock
 --         after the pick, concurrent claimers choose the same rows and come back empty.
 -- Index   jobs_active_claim, jobs_active_running (plans asserted in tests/sql/test_plans.py)
@@ -265,8 +268,35 @@ picked AS MATERIALIZED (
         AND quotas.upto - quotas.quota < %(limit)s::integer
     LIMIT %(limit)s::integer
 ),
+held AS MATERIALIZED (
+    SELECT coalesce(array_agg(named.job_name), '{}') AS job_names
+    FROM breakers
+    CROSS JOIN LATERAL unnest(breakers.job_names) AS named (job_name)
+    WHERE breakers.state <> 'closed'
+),
 clock AS MATERIALIZED (
     SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
+),
+holding AS (
+    UPDATE jobs_active
+    SET status = 'blocked',
+        held_by = (
+            SELECT min(breakers.name)
+            FROM breakers
+            WHERE breakers.state <> 'closed'
+                AND jobs_active.job_name = ANY (breakers.job_names)
+        )
+    WHERE jobs_active.ctid = ANY (
+            ARRAY(
+                SELECT picked.ctid
+                FROM picked
+                WHERE (SELECT cardinality(held.job_names) > 0 FROM held)
+            )
+        )
+        AND jobs_active.locked_at IS NULL
+        AND NOT jobs_active.is_probe
+        AND jobs_active.job_name = ANY ((SELECT held.job_names FROM held)::text[])
+    RETURNING jobs_active.id
 ),
 claimed AS (
     UPDATE jobs_active
@@ -281,6 +311,10 @@ claimed AS (
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
         AND jobs_active.locked_at IS NULL
+        AND (
+            jobs_active.is_probe
+            OR NOT jobs_active.job_name = ANY ((SELECT held.job_names FROM held)::text[])
+        )
     RETURNING jobs_active.id,
         jobs_active.job_name,
         jobs_active.tenant_id,
@@ -294,7 +328,8 @@ claimed AS (
         jobs_active.claims,
         jobs_active.payload::text AS payload,
         jobs_active.payload_version,
-        jobs_active.meta::text AS meta
+        jobs_active.meta::text AS meta,
+        jobs_active.losses
 )
 SELECT claimed.id,
     claimed.job_name,
@@ -310,6 +345,7 @@ SELECT claimed.id,
     claimed.payload,
     claimed.payload_version,
     claimed.meta,
+    claimed.losses,
     summary.tenants,
     coalesce(
         (SELECT cut.last_tenant FROM cut),
@@ -320,6 +356,7 @@ SELECT claimed.id,
     (SELECT avg(entitled.weight) FROM entitled) AS mean_weight,
     summary.sole_tenant,
     summary.is_truncated,
-    EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped
+    EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped,
+    EXISTS (SELECT FROM holding) AS has_held
 FROM summary
 LEFT JOIN claimed ON true

@@ -11,7 +11,7 @@
 -- tenant with a cap is never served here.
 --
 -- Returns a row for each claimed job, in no order, or one row with a null id; each with
--- `is_alone`: no other tenant has pending jobs in the queue.
+-- `is_alone` (no other tenant has pending jobs in the queue) and `has_held`, as in claim_jobs.
 -- Locks   jobs_active rows, SKIP LOCKED, until commit.
 -- Index   jobs_active_claim
 WITH live AS MATERIALIZED (
@@ -79,8 +79,35 @@ picked AS MATERIALIZED (
     ) AS job
     LIMIT %(limit)s::integer
 ),
+held AS MATERIALIZED (
+    SELECT coalesce(array_agg(named.job_name), '{}') AS job_names
+    FROM breakers
+    CROSS JOIN LATERAL unnest(breakers.job_names) AS named (job_name)
+    WHERE breakers.state <> 'closed'
+),
 clock AS MATERIALIZED (
     SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now
+),
+holding AS (
+    UPDATE jobs_active
+    SET status = 'blocked',
+        held_by = (
+            SELECT min(breakers.name)
+            FROM breakers
+            WHERE breakers.state <> 'closed'
+                AND jobs_active.job_name = ANY (breakers.job_names)
+        )
+    WHERE jobs_active.ctid = ANY (
+            ARRAY(
+                SELECT picked.ctid
+                FROM picked
+                WHERE (SELECT cardinality(held.job_names) > 0 FROM held)
+            )
+        )
+        AND jobs_active.locked_at IS NULL
+        AND NOT jobs_active.is_probe
+        AND jobs_active.job_name = ANY ((SELECT held.job_names FROM held)::text[])
+    RETURNING jobs_active.id
 ),
 claimed AS (
     UPDATE jobs_active
@@ -95,6 +122,10 @@ claimed AS (
         fence_token = nextval('jobs_fence') << 16 | floor(random() * 65536)::bigint
     WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.ctid FROM picked))
         AND jobs_active.locked_at IS NULL
+        AND (
+            jobs_active.is_probe
+            OR NOT jobs_active.job_name = ANY ((SELECT held.job_names FROM held)::text[])
+        )
     RETURNING jobs_active.id,
         jobs_active.job_name,
         jobs_active.tenant_id,
@@ -108,7 +139,8 @@ claimed AS (
         jobs_active.claims,
         jobs_active.payload::text AS payload,
         jobs_active.payload_version,
-        jobs_active.meta::text AS meta
+        jobs_active.meta::text AS meta,
+        jobs_active.losses
 )
 SELECT claimed.id,
     claimed.job_name,
@@ -124,6 +156,8 @@ SELECT claimed.id,
     claimed.payload,
     claimed.payload_version,
     claimed.meta,
-    summary.is_alone
+    claimed.losses,
+    summary.is_alone,
+    EXISTS (SELECT FROM holding) AS has_held
 FROM summary
 LEFT JOIN claimed ON true

@@ -7,6 +7,7 @@
 -- delays          interval[]  null: the backoff
 -- backoff_bases   interval[]  ceiling of the delay after the first failure
 -- backoff_caps    interval[]  highest ceiling
+-- spreads         interval[]  longest further delay after a failure, drawn at random
 -- error_classes   text[]
 -- error_messages  text[]
 -- tracebacks      text[]
@@ -24,6 +25,9 @@
 -- done in seconds: a long interval times 2^29 is out of its range.
 -- See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 --
+-- Losses of processes add up; see reap_leases. An attempt that ends in order proves that the job does not kill its process, and ends its part
+-- as a probe of a breaker.
+--
 -- Only the owner of a running attempt writes anything. Each attempt gets its row of
 -- job_attempts in this statement.
 --
@@ -39,6 +43,7 @@ WITH given AS MATERIALIZED (
         unordered.delay,
         unordered.backoff_base,
         unordered.backoff_cap,
+        unordered.spread,
         unordered.error_class,
         unordered.error_message,
         unordered.traceback,
@@ -51,6 +56,7 @@ WITH given AS MATERIALIZED (
         %(delays)s::interval[],
         %(backoff_bases)s::interval[],
         %(backoff_caps)s::interval[],
+        %(spreads)s::interval[],
         %(error_classes)s::text[],
         %(error_messages)s::text[],
         %(tracebacks)s::text[],
@@ -63,6 +69,7 @@ WITH given AS MATERIALIZED (
         delay,
         backoff_base,
         backoff_cap,
+        spread,
         error_class,
         error_message,
         traceback,
@@ -85,6 +92,7 @@ owned AS MATERIALIZED (
         given.delay,
         given.backoff_base,
         given.backoff_cap,
+        given.spread,
         given.error_class,
         given.error_message,
         given.traceback,
@@ -167,7 +175,9 @@ waiting AS (
                     extract(epoch FROM owned.backoff_base) * power(2, least(jobs_active.attempt, 30) - 1)
                 )
             )
-        ),
+        ) + random() * owned.spread,
+        losses = CASE owned.outcome WHEN 'lost' THEN jobs_active.losses + 1 ELSE 0 END,
+        is_probe = false,
         locked_by = NULL,
         locked_at = NULL,
         lease_expires = NULL,
