@@ -71,6 +71,21 @@ def connection(connect: Connect) -> psycopg.Connection[Any]:
 
 
 @pytest.fixture
+def role(connection: psycopg.Connection[Any]) -> Iterator[str]:
+    """Return a role that may do all that a worker does. Limits do not hold for superusers."""
+    name = f"worker_of_{connection.info.dbname}"
+    connection.execute(f"CREATE ROLE {name} LOGIN")
+    for kind in ("TABLES", "SEQUENCES"):
+        connection.execute(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO {name}")
+    yield name
+    connection.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = %s", [name]
+    )
+    connection.execute(f"DROP OWNED BY {name}")
+    connection.execute(f"DROP ROLE {name}")
+
+
+@pytest.fixture
 def background() -> Iterator[Callable[..., Future[Any]]]:
     """Return a function that runs another in a thread, and hands out its future."""
     with ThreadPoolExecutor(max_workers=8) as pool:

@@ -8,10 +8,15 @@ from threading import Event
 from time import monotonic
 from typing import Final
 
+import psycopg
 from django.core.management.base import CommandError
 from django.db import OperationalError
 
+from ..conf import PgJobsSettings
+from ..observability.connections import explain_shortage
 from ..observability.schema import missing_migrations
+from ..store.connecting import SessionOptions, connect
+from ..store.observe import read_connection_limits
 
 logger = logging.getLogger("django_pgjobs")
 
@@ -55,6 +60,28 @@ def wait_for_schema(alias: str, *, is_stopped: Callable[[], bool]) -> None:
         if missing:
             raise CommandError(explain_missing(alias, missing))
         return
+
+
+def warn_of_shortage(settings: PgJobsSettings, needed: int) -> None:
+    """Say so when a worker may need more connections than it can have.
+
+    Behind a pooler only the pooler knows.
+
+    Args:
+        settings: of the project.
+        needed: connections that the worker has at most.
+    """
+    if not settings.keeps_state:
+        return
+    options = SessionOptions.from_settings(settings)
+    try:
+        with connect(settings.database, "pgjobs start", options) as connection:
+            limits = read_connection_limits(connection)
+    except psycopg.Error as error:
+        logger.warning("The limits of connections could not be read: %s", _line(error))
+        return
+    for sentence in explain_shortage(needed, limits):
+        logger.warning(sentence)
 
 
 def explain_missing(alias: str, missing: list[str]) -> str:

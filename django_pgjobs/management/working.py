@@ -20,10 +20,11 @@ from ..conf import get_settings
 from ..definitions.registry import registry
 from ..maintenance.maintainer import Maintainer
 from ..terminal import log_to_stderr
+from ..worker.connections import connections_needed
 from ..worker.interpreters import start_interpreter
 from ..worker.supervisor import Supervisor
 from ..worker.worker import Worker, WorkerOptions
-from .starting import wait_for_schema
+from .starting import wait_for_schema, warn_of_shortage
 
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
@@ -87,6 +88,10 @@ def run_worker(
         stopper.obey_lifeline(lifeline)
     log_to_stderr(label)
     wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
+    if not stopper.is_stopped:
+        warn_of_shortage(
+            options.settings, connections_needed(options, registry, maintains=maintains)
+        )
     maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
     if maintainer:
         Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()

@@ -67,6 +67,20 @@ class ErrorGroup:
     error_message: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimit:
+    """How many connections the server, the database or the role may have, and has."""
+
+    holder: str
+    allowed: int
+    in_use: int
+
+
+def read_connection_limits(connection: Executor) -> list[ConnectionLimit]:
+    """Return what limits connections. See sql/observe/read_connection_limits.sql."""
+    return fetch_rows(connection, "observe/read_connection_limits", {}, ConnectionLimit)
+
+
 def count_pending(connection: Executor, *, limit: int) -> int:
     """Return how many jobs are pending, at most ``limit``. See sql/observe/count_pending.sql."""
     (pending,) = fetch_values(connection, "observe/count_pending", {"limit": limit})

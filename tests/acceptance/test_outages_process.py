@@ -109,21 +109,6 @@ def test_a_worker_waits_for_connections_when_there_are_none_left(role, processes
         limited.wait_for_status(quick.enqueue().id, "completed")
 
 
-@pytest.fixture
-def role(connection):
-    """Return a role that may do all that a worker does. Limits do not hold for superusers."""
-    name = f"worker_of_{connection.info.dbname}"
-    connection.execute(f"CREATE ROLE {name} LOGIN")
-    for kind in ("TABLES", "SEQUENCES"):
-        connection.execute(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO {name}")
-    yield name
-    connection.execute(
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = %s", [name]
-    )
-    connection.execute(f"DROP OWNED BY {name}")
-    connection.execute(f"DROP ROLE {name}")
-
-
 OURS = """
     SELECT pid FROM pg_stat_activity
     WHERE application_name ~ %s AND datname = current_database()
