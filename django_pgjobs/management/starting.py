@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Event
+from concurrent.futures import Future, wait
+from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
 import psycopg
 from django.core.management.base import CommandError
-from django.db import OperationalError
+from django.db import OperationalError, connections
 
 from ..conf import PgJobsSettings
 from ..observability.connections import explain_shortage
@@ -23,6 +24,9 @@ logger = logging.getLogger("django_pgjobs")
 #: Seconds between two tries to reach the server, at first and at most.
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
+
+#: Seconds after which a server that says nothing is asked anew.
+_LONGEST_SILENCE: Final = 60.0
 
 #: Seconds after which a signal is noticed.
 _TURN: Final = 0.2
@@ -45,13 +49,15 @@ def require_schema(alias: str) -> None:
 def wait_for_schema(alias: str, *, is_stopped: Callable[[], bool]) -> None:
     """Return when the server can be reached and the tables are up to date, or when told to stop.
 
+    A server that neither answers nor refuses keeps nobody from stopping, and is asked again.
+
     Raises:
         CommandError: the tables are missing or not up to date.
     """
     pause = _FIRST_PAUSE
     while not is_stopped():
         try:
-            missing = missing_migrations(alias)
+            missing = _look(alias, is_stopped)
         except OperationalError as error:
             logger.warning("The database cannot be reached, will retry: %s", _line(error))
             _pause(pause, is_stopped)
@@ -91,6 +97,32 @@ def explain_missing(alias: str, missing: list[str]) -> str:
         f"The tables of django_pgjobs are not up to date: the migration {missing[0]} has not been "
         f"applied. Run manage.py migrate{option}."
     )
+
+
+def _look(alias: str, is_stopped: Callable[[], bool]) -> list[str]:
+    """Return the missing migrations; none when told to stop first.
+
+    In a thread of its own, which is left behind when no answer comes: no signal ends a wait for
+    the server.
+    """
+    answer: Future[list[str]] = Future()
+
+    def look() -> None:
+        try:
+            answer.set_result(missing_migrations(alias))
+        except Exception as error:
+            answer.set_exception(error)
+        finally:
+            connections[alias].close()
+
+    Thread(target=look, name="pgjobs-look", daemon=True).start()
+    deadline = monotonic() + _LONGEST_SILENCE
+    while not is_stopped():
+        if wait([answer], _TURN).done:
+            return answer.result()
+        if monotonic() > deadline:
+            raise OperationalError(f"it has not answered for {_LONGEST_SILENCE:.0f} s")
+    return []
 
 
 def _pause(seconds: float, is_stopped: Callable[[], bool]) -> None:

@@ -88,10 +88,9 @@ def run_worker(
         stopper.obey_lifeline(lifeline)
     log_to_stderr(label)
     wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
-    if not stopper.is_stopped:
-        warn_of_shortage(
-            options.settings, connections_needed(options, registry, maintains=maintains)
-        )
+    if stopper.is_stopped:
+        sys.exit(0)
+    warn_of_shortage(options.settings, connections_needed(options, registry, maintains=maintains))
     maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
     if maintainer:
         Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()

@@ -86,6 +86,11 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(_PATIENCE)
 
+    @property
+    def connections(self) -> int:
+        """How many there are, also if they have not reached the server."""
+        return len(self._links)
+
     def reset(self) -> None:
         """Reset every connection. New ones are welcome."""
         self._do(self._reset)

@@ -1,0 +1,53 @@
+"""Processes that are started while the network passes nothing and closes nothing."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.chaos.proxy import Proxy
+from tests.fix_workers import running_processes, wait_until
+from tools.machine import LOOPBACK
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def proxy(connection):
+    """Return a proxy through which nothing passes."""
+    with Proxy(connection.info.port) as proxy:
+        proxy.darken()
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy, connection, tmp_path):
+    """Start processes that reach the database through the proxy only."""
+    info = connection.info
+    url = f"postgres://{info.user}@{LOOPBACK}:{proxy.port}/{info.dbname}"
+    with running_processes(tmp_path, url, connection) as processes:
+        yield processes
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["pgjobs_worker"], ["pgjobs_worker", "--processes", "1"], ["pgjobs_maintain"]],
+    ids=" ".join,
+)
+def test_they_can_be_stopped(through, proxy, command):
+    process = through.start(*command)
+    wait_until(lambda: proxy.connections, "it has connected")
+
+    process.send(signal.SIGTERM)
+
+    assert process.wait() == (0 if "pgjobs_worker" in command else -signal.SIGTERM)
+
+
+def test_they_start_when_the_network_is_back(through, proxy):
+    process = through.start("pgjobs_worker")
+    wait_until(lambda: proxy.connections, "it has connected")
+
+    proxy.lighten()
+
+    wait_until(lambda: "worker started" in process.output(), "the worker starts")
