@@ -429,3 +429,49 @@ def test_the_records_of_slots_are_kept_as_long_as_history(connection, at):
 
     connection.execute("UPDATE cron_runs SET recorded_at = now() - interval '5 days'")
     assert [prune(None), prune(6), prune(4), prune(4)] == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("session_zone", ["UTC", "Australia/Lord_Howe", "America/New_York"])
+@pytest.mark.parametrize(
+    ("use_tz", "zone"), [(True, "UTC"), (False, "America/New_York"), (False, "Asia/Kathmandu")]
+)
+class TestChangedClocks:
+    """Whatever zones the project, the server and the schedule have."""
+
+    @pytest.fixture(autouse=True)
+    def zones(self, settings, connection, session_zone, use_tz, zone):
+        settings.USE_TZ, settings.TIME_ZONE = use_tz, zone
+        connection.execute(f"SET TimeZone = '{session_zone}'")
+
+    def fired_by(self, connection, scheduler, expression, start, hours):
+        """Run the scheduler every five minutes, and return the slots in New York."""
+        begin = datetime.fromisoformat(start).replace(tzinfo=UTC)
+        connection.execute(
+            "INSERT INTO cron_schedules (name, job_name, cron_expression, timezone, active_since) "
+            "VALUES ('s', 'tests.noop', %s, 'America/New_York', %s)",
+            [expression, begin],
+        )
+        for minutes in range(0, hours * 60, 5):
+            now = begin + timedelta(minutes=minutes)
+            scheduler.run_once(connection, batch_size=10, now=now)
+        rows = connection.execute(
+            "SELECT to_char(scheduled_at AT TIME ZONE 'UTC', 'MM-DD HH24:MI') FROM jobs_active "
+            "ORDER BY scheduled_at"
+        )
+        return [text for (text,) in rows]
+
+    def test_in_spring_there_is_one_slot_a_day(self, connection, scheduler):
+        found = self.fired_by(connection, scheduler, "30 2 * * *", "2026-03-07T12:00", 48)
+
+        # 02:30 does not exist: it is due at 03:00 daylight time. The next day is normal.
+        assert found == ["03-08 07:00", "03-09 06:30"]
+
+    def test_in_autumn_there_is_one_slot_a_day(self, connection, scheduler):
+        found = self.fired_by(connection, scheduler, "30 1 * * *", "2026-10-31T12:00", 48)
+
+        assert found == ["11-01 05:30", "11-02 06:30"]
+
+    def test_in_autumn_an_hourly_schedule_goes_on(self, connection, scheduler):
+        found = self.fired_by(connection, scheduler, "30 * * * *", "2026-11-01T05:00", 3)
+
+        assert found == ["11-01 05:30", "11-01 06:30", "11-01 07:30"]
