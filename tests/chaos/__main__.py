@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.show:
         print(*faults, sep="\n")
         return 0
+    # So that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = Path(tempfile.mkdtemp(prefix="pgjobs-chaos-"))
     if options.kill:
         print(f"{options.kill} jobs, a kill every second for {options.seconds} s")
