@@ -108,6 +108,21 @@ def killed_at_timeout(
     )
 
 
+def stopped(attempt: Attempt, error: ProcessDied) -> Ending:
+    """Return the ending of an attempt that was not wanted any more and went on.
+
+    It does not count: the job has not killed its process. What has been cancelled is cancelled,
+    and what is lost refused, whatever ending is given.
+
+    Args:
+        attempt: that ran in the process.
+        error: how that ended.
+    """
+    return replace(
+        released(attempt), error_class=class_path(error), error_message=message_of(error)
+    )
+
+
 def lost(
     definition: JobDefinition | None, attempt: Attempt, error: ProcessDied, stack: str
 ) -> Ending:

@@ -366,6 +366,16 @@ def return_much(context: JobContext) -> str:
 
 
 @job(queue="apart", pool="processes", max_attempts=1)
+def start_and_terminate(context: JobContext) -> int:
+    """Stop a program that this handler has started; return its exit code."""
+    note(context, "start")
+    program = subprocess.Popen(["/bin/sleep", "600"])
+    program.terminate()
+    note(context, "end")
+    return program.wait()
+
+
+@job(queue="apart", pool="processes", max_attempts=1)
 def fork_and_crash(context: JobContext, gate: str) -> None:
     """Die, and leave a copy of the process behind that lives until the file ``gate`` exists."""
     note(context, "start")

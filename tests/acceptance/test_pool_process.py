@@ -21,6 +21,7 @@ from tests.acceptance.jobs import (
     never_end,
     quick,
     return_much,
+    start_and_terminate,
     too_slow,
     until_cancelled_apart,
     until_stopping,
@@ -192,7 +193,12 @@ def test_a_cancelled_handler_is_told_and_killed_if_it_goes_on(processes, tmp_pat
 
     processes.wait_for_status(job.id, "cancelled")
     wait_until(lambda: is_gone(pid), "the process is gone")
-    assert [outcome for outcome, _, _ in attempts_of(processes, job.id)] == ["cancelled"]
+    ((outcome, error_class, message),) = attempts_of(processes, job.id)
+    assert (outcome, error_class) == ("cancelled", "django_pgjobs.exceptions.ProcessDied")
+    assert message == (
+        "The process was killed by signal 9 (SIGKILL). Its job was cancelled or its lease lost, "
+        "and the handler went on."
+    )
     processes.check_invariants([job.id])
 
 
@@ -240,6 +246,16 @@ def test_a_signal_to_every_process_drains_the_worker_and_ends_no_handler(process
     assert result_of(processes, job.id) is True
     wait_until(lambda: is_gone(pid), "the process is gone")
     processes.check_invariants([job.id])
+
+
+def test_a_program_that_a_handler_starts_can_be_stopped(processes):
+    """It inherits neither that signals are blocked nor that they are ignored."""
+    processes.worker(*QUEUE)
+    job = start_and_terminate.enqueue()
+
+    processes.wait_for_status(job.id, "completed")
+
+    assert result_of(processes, job.id) == -signal.SIGTERM
 
 
 def test_what_runs_at_the_deadline_is_killed_and_given_back_uncounted(processes, tmp_path):

@@ -20,7 +20,7 @@ from ...exceptions import JobTimeout, ProcessDied
 from ...store.execute import WorkerId
 from ...store.finish import Ending, Success
 from ..attempts import Attempt
-from ..classifying import killed_at_timeout, lost, released
+from ..classifying import killed_at_timeout, lost, released, stopped
 from ..recording import Recorded
 from ..timeouts import Alarm, DeadlineWatch
 from .messages import Said
@@ -195,7 +195,10 @@ class Place:
             ending = killed_at_timeout(definition, attempt, error, end.last_words)
         else:
             error = ProcessDied(str(end), exit_code=end.exit_code)
-            ending = lost(definition, attempt, error, end.last_words)
+            if end.killed is None:
+                ending = lost(definition, attempt, error, end.last_words)
+            else:
+                ending = stopped(attempt, error)
         if definition is not None:
             # The process could not say it any more.
             signals.job_finished.send_robust(
