@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 
 from .conf import get_settings
+from .definitions.middleware import find_factory
 
 
 @register()
@@ -19,16 +20,28 @@ def check_settings(
 ) -> list[CheckMessage]:
     """Report what is wrong with PGJOBS.
 
-    E001 its keys and values, E002 and E003 its databases, W001 a missing router.
+    E001 its keys and values, E002 and E003 its databases, E004 its middleware, W001 a missing
+    router.
     """
     try:
         settings = get_settings()
     except ImproperlyConfigured as error:
         return [Error(str(error), id="pgjobs.E001")]
-    problems = _problems_of_database("DATABASE", settings.database)
+    problems = _problems_of_middleware(settings.middleware)
+    problems += _problems_of_database("DATABASE", settings.database)
     if settings.listen_database is not None:
         problems += _problems_of_database("LISTEN_DATABASE", settings.listen_database)
     return problems or _problems_of_routers(settings.database)
+
+
+def _problems_of_middleware(paths: Sequence[str]) -> list[CheckMessage]:
+    problems: list[CheckMessage] = []
+    for path in paths:
+        try:
+            find_factory(path)
+        except ImproperlyConfigured as error:
+            problems.append(Error(str(error), id="pgjobs.E004"))
+    return problems
 
 
 def _problems_of_database(key: str, alias: str) -> list[CheckMessage]:

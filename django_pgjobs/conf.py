@@ -65,6 +65,8 @@ class PgJobsSettings:
     async_concurrency: int = 100
     #: Threads in which those handlers use the ORM, each with a connection of its own.
     async_threads: int = 4
+    #: Dotted paths of the middleware around handlers, the outermost first.
+    middleware: tuple[str, ...] = ()
     #: Most jobs taken by one claim.
     claim_batch_size: int = 100
     #: How long an attempt is believed alive without a renewal.
@@ -104,6 +106,7 @@ class PgJobsSettings:
         _check_types(self)
         _check_positive(self)
         _check_limits(self)
+        _check_middleware(self.middleware)
         if not QUEUE_NAME.fullmatch(self.default_queue):
             raise ImproperlyConfigured(
                 "PGJOBS['DEFAULT_QUEUE'] must be 1 to 63 letters, digits, '_', '.' or '-', and "
@@ -139,6 +142,8 @@ class PgJobsSettings:
         for key in mapping:
             if key not in known:
                 raise ImproperlyConfigured(f"Unknown PGJOBS key {key!r}.{_guess(key, known)}")
+        if isinstance(mapping.get("MIDDLEWARE"), list):
+            mapping = {**mapping, "MIDDLEWARE": tuple(mapping["MIDDLEWARE"])}
         return cls(**{known[key]: value for key, value in mapping.items()})
 
 
@@ -163,13 +168,21 @@ _TYPES: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (bool, in
 def _check_types(values: PgJobsSettings) -> None:
     for field in dataclasses.fields(values):
         value = getattr(values, field.name)
-        expected = _TYPES[str(field.type).removesuffix(" | None")]
-        if value is None and "None" in str(field.type):
+        expected = _TYPES.get(str(field.type).removesuffix(" | None"))
+        if expected is None or (value is None and "None" in str(field.type)):
             continue
         if not isinstance(value, expected) or isinstance(value, bool) is not (expected is bool):
             raise ImproperlyConfigured(
                 f"PGJOBS[{field.name.upper()!r}] must be a {expected.__name__}, not {value!r}."
             )
+
+
+def _check_middleware(paths: object) -> None:
+    if not (isinstance(paths, tuple) and all(isinstance(path, str) for path in paths)):
+        given = list(paths) if isinstance(paths, tuple) else paths
+        raise ImproperlyConfigured(
+            f"PGJOBS['MIDDLEWARE'] must be a list of dotted paths, not {given!r}."
+        )
 
 
 def _check_positive(values: PgJobsSettings) -> None:

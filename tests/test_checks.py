@@ -148,3 +148,20 @@ def test_checks_do_not_connect(settings, add_alias):
     check_settings()
 
     assert connections["jobs"].connection is None
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("shop.middleware.timing", "must be a list of dotted paths"),
+        ([1], "must be a list of dotted paths"),
+        (["nowhere.at_all"], "names 'nowhere.at_all', which cannot be imported"),
+    ],
+)
+def test_middleware_that_is_none_is_an_error(settings, value, problem):
+    settings.PGJOBS = {"MIDDLEWARE": value}
+
+    ((check, message, _),) = found()
+
+    assert check == ("pgjobs.E004" if value == ["nowhere.at_all"] else "pgjobs.E001")
+    assert problem in message

@@ -93,6 +93,7 @@ def test_a_value_of_the_wrong_type_is_refused(key, value):
     if (key, value) == ("LISTEN", True):
         value = 1
     expected = "timedelta" if key in DURATIONS else FIELDS[key].type.removesuffix(" | None")
+    expected = expected.replace("tuple[str, ...]", "list of dotted paths")
 
     assert problem({key: value}) == f"PGJOBS[{key!r}] must be a {expected}, not {value!r}."
 

@@ -36,7 +36,10 @@ class AsyncExecution(Steps):
             if signals.job_started.receivers:
                 await signals.job_started.asend_robust(definition, context=attempt.context)
             began = perf_counter()
-            result = await acall(definition, attempt.context)
+            if self._chain is None:
+                result = await acall(definition, attempt.context)
+            else:
+                result = await self._chain(attempt.context)
         except GeneratorExit as error:
             # The loop may be gone: nothing can be awaited any more.
             return classify(definition, attempt, error)

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from contextvars import copy_context
 from datetime import timedelta
 from time import perf_counter
-from typing import Self
+from typing import Any, Self
 
 from django.db import transaction
 
 from .. import signals
 from ..conf import PgJobsSettings
+from ..definitions.context import JobContext
 from ..definitions.definition import JobDefinition
+from ..definitions.middleware import GetResult
 from ..definitions.registry import Registry
 from ..states import Outcome
 from ..store.execute import WorkerId
@@ -22,6 +24,7 @@ from .calling import call
 from .classifying import classify
 from .hygiene import clean_connections
 from .measuring import RunTime
+from .middleware import sync_chain
 from .recording import Recorded, record_success
 from .steps import Steps
 from .timeouts import Deadline, DeadlineWatch
@@ -39,6 +42,7 @@ class Execution(Steps):
         max_result_bytes: limit of a result's JSON text.
         alias: database alias of the tables, where atomic jobs have their transaction.
         worker_id: of the worker.
+        chain: of middleware, around each handler; None for none.
     """
 
     def __init__(
@@ -52,8 +56,11 @@ class Execution(Steps):
         max_result_bytes: int,
         alias: str,
         worker_id: WorkerId,
+        chain: GetResult | None = None,
     ) -> None:
-        super().__init__(registry=registry, run_time=run_time, max_result_bytes=max_result_bytes)
+        super().__init__(
+            registry=registry, run_time=run_time, max_result_bytes=max_result_bytes, chain=chain
+        )
         self._watch = watch
         self._grace = grace.total_seconds()
         self._on_overdue = on_overdue
@@ -71,7 +78,11 @@ class Execution(Steps):
         on_overdue: Callable[[Attempt], None],
         worker_id: WorkerId,
     ) -> Self:
-        """Return what runs attempts as the settings say, in a worker or a process of its."""
+        """Return what runs attempts as the settings say, in a worker or a process of its.
+
+        Raises:
+            ImproperlyConfigured: the settings name something that is no middleware.
+        """
         return cls(
             registry=registry,
             run_time=run_time,
@@ -81,6 +92,7 @@ class Execution(Steps):
             max_result_bytes=settings.max_payload_bytes,
             alias=settings.database,
             worker_id=worker_id,
+            chain=sync_chain(settings.middleware, registry),
         )
 
     def run(self, attempt: Attempt) -> Success | Ending | Recorded:
@@ -115,7 +127,7 @@ class Execution(Steps):
 
     def _call(self, definition: JobDefinition, attempt: Attempt) -> Success:
         if definition.timeout is None:
-            return self._success(attempt, call(definition, attempt.context))
+            return self._success(attempt, self._get_result(definition, attempt.context))
         with Deadline(
             self._watch,
             definition.timeout.total_seconds(),
@@ -124,8 +136,11 @@ class Execution(Steps):
             # A coroutine's own event loop cancels it.
             interrupts=not definition.is_async,
         ):
-            result = call(definition, attempt.context)
+            result = self._get_result(definition, attempt.context)
         return self._success(attempt, result)
+
+    def _get_result(self, definition: JobDefinition, context: JobContext) -> Any:
+        return call(definition, context) if self._chain is None else self._chain(context)
 
     def _call_in_transaction(self, definition: JobDefinition, attempt: Attempt) -> Recorded:
         # The timeout is over before the commit: it must not interrupt that.

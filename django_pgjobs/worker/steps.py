@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..definitions.definition import JobDefinition
 from ..definitions.errors import MAX_MESSAGE, storable
+from ..definitions.middleware import GetResult
 from ..definitions.payloads import decode_payload, encode_value
 from ..definitions.registry import Registry
 from ..exceptions import InvalidPayload, UnknownJob
@@ -32,12 +33,21 @@ class Steps:
         registry: of definitions.
         run_time: told how long handlers take.
         max_result_bytes: limit of a result's JSON text.
+        chain: of middleware, around each handler; None for none.
     """
 
-    def __init__(self, *, registry: Registry, run_time: RunTime, max_result_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        run_time: RunTime,
+        max_result_bytes: int,
+        chain: GetResult | None = None,
+    ) -> None:
         self._registry = registry
         self._run_time = run_time
         self._max_result_bytes = max_result_bytes
+        self._chain = chain
 
     def _prepare(self, definition: JobDefinition, attempt: Attempt) -> None:
         """Decode the arguments and start the clock.

@@ -239,7 +239,7 @@ def stall_in_thread(context: JobContext, gate: str) -> None:
     _stall_once(context, gate)
 
 
-@job(max_attempts=2, progress_timeout=timedelta(seconds=0.5), pool="processes")
+@job(queue="apart", max_attempts=2, progress_timeout=timedelta(seconds=0.5), pool="processes")
 def stall_in_process(context: JobContext, gate: str) -> None:
     """Stand still in a process."""
     _stall_once(context, gate)
@@ -273,6 +273,14 @@ def wait_until_true(condition: Callable[[], bool], complaint: str) -> None:
 
 
 # A queue of their own: what a worker has room for in one pool must not depend on another.
+@job(queue="apart", pool="processes")
+def quick_apart(context: JobContext, number: int = 0) -> int:
+    """Do nothing much, in a process."""
+    note(context, "start")
+    note(context, "end")
+    return number
+
+
 @job(queue="apart", pool="processes", max_attempts=5)
 def gated_apart(context: JobContext, gate: str) -> list[bool]:
     """Run in a process until the file ``gate`` exists; return what the context then says."""

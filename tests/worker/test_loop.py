@@ -294,10 +294,11 @@ def test_a_handler_that_goes_on_after_its_timeout_is_overdue(make_loop):
 
 
 def test_an_interrupted_handler_is_cancelled_alone(loop):
-    gate = asyncio.Event()
+    gate, begun = asyncio.Event(), []
     cancelled = []
 
     async def handler(context):
+        begun.append(context.id)
         try:
             await gate.wait()
         except asyncio.CancelledError:
@@ -305,7 +306,7 @@ def test_an_interrupted_handler_is_cancelled_alone(loop):
             raise
 
     attempts = loop.submit(handler, 3)
-    wait_until(lambda: len(loop.pool.running()) == 3, "all have begun")
+    wait_until(lambda: len(begun) == 3, "all have begun")
 
     attempts[1].context.cancel()
     loop.pool.interrupt(attempts[1])
@@ -318,9 +319,10 @@ def test_an_interrupted_handler_is_cancelled_alone(loop):
 
 
 def test_a_handler_is_interrupted_once_and_may_take_its_time(loop):
-    gate, cleaning = asyncio.Event(), threading.Event()
+    gate, begun, cleaning = asyncio.Event(), threading.Event(), threading.Event()
 
     async def handler():
+        begun.set()
         try:
             await asyncio.sleep(PATIENCE)
         finally:
@@ -328,7 +330,7 @@ def test_a_handler_is_interrupted_once_and_may_take_its_time(loop):
             await gate.wait()
 
     (attempt,) = loop.submit(handler)
-    wait_until(loop.pool.running, "it begins")
+    assert begun.wait(PATIENCE)
     attempt.context.cancel()
     loop.pool.interrupt(attempt)
     assert cleaning.wait(PATIENCE)
@@ -476,16 +478,17 @@ def test_what_has_no_place_can_be_taken_back(make_loop):
 
 
 def test_handlers_are_cancelled_when_the_worker_stops_and_their_jobs_given_back(loop):
-    cleaned = threading.Event()
+    begun, cleaned = threading.Event(), threading.Event()
 
     async def handler():
+        begun.set()
         try:
             await asyncio.sleep(PATIENCE)
         finally:
             cleaned.set()
 
     loop.submit(handler)
-    wait_until(loop.pool.running, "it begins")
+    assert begun.wait(PATIENCE)
     loop.stopping.set()
 
     loop.pool.stop()

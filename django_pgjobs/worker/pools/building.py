@@ -18,6 +18,7 @@ from ..capacity import Load
 from ..classifying import released
 from ..execution import Execution
 from ..finishing import Finisher
+from ..middleware import async_chain
 from ..timeouts import DeadlineWatch
 from ..writing_off import Unkillable, WriteOffs
 from .group import PoolGroup
@@ -113,6 +114,7 @@ def _loop(load: Load, around: Surroundings, write_offs: WriteOffs) -> LoopPool:
         registry=around.registry,
         run_time=load.run_time,
         max_result_bytes=around.settings.max_payload_bytes,
+        chain=async_chain(around.settings.middleware, around.registry),
     )
     stopping = around.stopping
 
