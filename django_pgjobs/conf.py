@@ -80,6 +80,8 @@ class PgJobsSettings:
     listen: bool = True
     #: Alias of the same database to listen on, past the pooler that ``database`` goes through.
     listen_database: str | None = None
+    #: Whether queries of handlers say in a comment for which job they are.
+    comment_queries: bool = True
     #: Longest run of a statement of workers and maintenance.
     statement_timeout: timedelta = timedelta(seconds=30)
     #: How long a worker told to stop lets running jobs go on.

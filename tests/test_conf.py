@@ -90,7 +90,7 @@ def test_a_setting_that_is_no_dict_is_refused(value):
 @pytest.mark.parametrize("key", sorted(FIELDS))
 @pytest.mark.parametrize("value", [b"x", True, 1.5, [1]], ids=repr)
 def test_a_value_of_the_wrong_type_is_refused(key, value):
-    if (key, value) == ("LISTEN", True):
+    if FIELDS[key].type == "bool" and value is True:
         value = 1
     expected = "timedelta" if key in DURATIONS else FIELDS[key].type.removesuffix(" | None")
     expected = expected.replace("tuple[str, ...]", "list of dotted paths")

@@ -22,6 +22,7 @@ from ..maintenance.maintainer import Maintainer
 from ..terminal import log_to_stderr
 from ..worker.connections import connections_needed
 from ..worker.interpreters import start_interpreter
+from ..worker.queries import QueryWatch
 from ..worker.supervisor import Supervisor
 from ..worker.worker import Worker, WorkerOptions
 from .starting import wait_for_schema, warn_of_shortage
@@ -81,6 +82,7 @@ def run_worker(
     Raises:
         CommandError: the tables are missing or not up to date.
     """
+    QueryWatch(comments=options.settings.comment_queries).start()
     worker = Worker(options, registry)
     stopper = Stopper(worker)
     stopper.obey_signals()

@@ -17,6 +17,7 @@ from ..store.finish import Ending, Success
 from .attempts import Attempt
 from .classifying import released
 from .measuring import RunTime
+from .queries import note_running
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -55,6 +56,7 @@ class Steps:
         Raises:
             UndecodablePayload: they cannot be decoded.
         """
+        note_running(attempt.job.id)
         attempt.context.arguments = decode_payload(attempt.job.payload)
         attempt.context.begin(definition.timeout, definition.progress_timeout)
 

@@ -12,6 +12,12 @@ pytestmark = pytest.mark.process
 
 COUNT = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
 
+#: Of handlers.
+QUERIES = """
+    SELECT query FROM pg_stat_activity
+    WHERE usename = %s AND state = 'idle in transaction'
+"""
+
 
 @pytest.fixture
 def limited(role, connection, tmp_path):
@@ -30,6 +36,8 @@ def test_a_worker_has_as_many_connections_as_is_written(limited, role, tmp_path)
 
     jobs = [gated_in_transaction.enqueue(gate=str(gate)).id for _ in range(4)]
     wait_until(lambda: limited.value(COUNT, role) == 4 + 3, "all are connected")
+    marked = [query for (query,) in limited.connection.execute(QUERIES, [role])]
+    assert sorted(marked) == sorted(f"/* pgjobs job={job_id} */ SELECT 1" for job_id in jobs[:3])
     gate.touch()
     limited.wait_until_empty()
 

@@ -24,6 +24,7 @@ from ...terminal import log_to_stderr
 from ..attempts import Attempt, context_of
 from ..execution import Execution
 from ..measuring import RunTime
+from ..queries import QueryWatch
 from ..timeouts import DeadlineWatch
 from .messages import Done, Message, Ready, Said, decode, encode
 
@@ -96,6 +97,7 @@ class Child:
             on_overdue=lambda attempt: None,
             worker_id=self._worker_id,
         )
+        QueryWatch(comments=settings.comment_queries).start()
         threading.Thread(target=self._tell_progress, name="pgjobs-progress", daemon=True).start()
         self._send(Ready())
         while (job := self._next_job()) is not None:
