@@ -44,6 +44,12 @@ def next_token() -> int:
     return query_value("SELECT nextval('jobs_fence') << 16")
 
 
+def newest_epoch(status: JobStatus) -> int:
+    """Return the epoch that a row of this status takes."""
+    sequence = "jobs_running_epoch" if status == JobStatus.RUNNING else "jobs_epoch"
+    return query_value(f"SELECT last_value FROM {sequence}")
+
+
 class ActiveJobFactory(factory.django.DjangoModelFactory):
     """An unfinished job: pending, of no tenant, unless told otherwise."""
 
@@ -51,7 +57,7 @@ class ActiveJobFactory(factory.django.DjangoModelFactory):
         model = ActiveJob
 
     id = factory.LazyFunction(lambda: query_value("SELECT nextval('jobs_id')"))
-    epoch = factory.LazyFunction(lambda: query_value("SELECT last_value FROM jobs_epoch"))
+    epoch = factory.LazyAttribute(lambda job: newest_epoch(job.status))
     created_at = factory.LazyFunction(server_now)
     scheduled_at = factory.SelfAttribute("created_at")
     status = JobStatus.PENDING

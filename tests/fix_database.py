@@ -25,6 +25,8 @@ TIMEOUT = 10.0
 
 _TABLES = (
     "jobs_active",
+    "kept_epochs",
+    "claim_floors",
     "jobs_completed",
     "job_attempts",
     "breakers",
@@ -35,6 +37,19 @@ _TABLES = (
     "cron_runs",
     "job_workers",
     "maintenance_leader",
+)
+
+#: Sets back what is not rolled back with a test's transaction.
+FIRST_EPOCHS = "SELECT " + ", ".join(
+    f"setval('{sequence}', 1)"
+    for sequence in (
+        "jobs_epoch",
+        "jobs_epoch_low",
+        "jobs_running_epoch",
+        "jobs_running_epoch_low",
+        "jobs_floors",
+        "jobs_waiting_floor",
+    )
 )
 
 
@@ -118,7 +133,7 @@ def empty_tables(conninfo: str) -> None:
 def empty_rows(connection: psycopg.Connection[Any]) -> None:
     """Delete all rows, and set the epochs back."""
     connection.execute("; ".join(f"DELETE FROM {table}" for table in _TABLES))
-    connection.execute("SELECT setval('jobs_epoch', 1), setval('jobs_epoch_low', 1)")
+    connection.execute(FIRST_EPOCHS)
 
 
 def _extra_partitions(connection: psycopg.Connection[Any]) -> list[str]:

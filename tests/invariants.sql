@@ -181,9 +181,25 @@ WHERE jobs_active.status = 'pending'
         jobs_active.status IN ('scheduled', 'failed', 'retryable')
         AND jobs_active.scheduled_at < now() - interval '30 seconds'
     )
--- name: L02 what claims look for is in a live epoch (quiet)
+-- name: L02 what claims look for is in a live epoch, or behind the floor of a kept one (quiet)
 SELECT jobs_active.id, jobs_active.epoch
 FROM jobs_active
-WHERE jobs_active.status IN ('pending', 'running')
-    AND jobs_active.epoch NOT BETWEEN (SELECT last_value FROM jobs_epoch_low)
-        AND (SELECT last_value FROM jobs_epoch)
+WHERE (
+        jobs_active.status = 'running'
+        AND jobs_active.epoch NOT BETWEEN (SELECT last_value FROM jobs_running_epoch_low)
+            AND (SELECT last_value FROM jobs_running_epoch)
+    )
+    OR (
+        jobs_active.status = 'pending'
+        AND jobs_active.epoch NOT BETWEEN (SELECT last_value FROM jobs_epoch_low)
+            AND (SELECT last_value FROM jobs_epoch)
+        AND NOT EXISTS (
+            SELECT FROM kept_epochs
+            JOIN claim_floors ON claim_floors.epoch = kept_epochs.epoch
+            WHERE claim_floors.generation = (SELECT last_value FROM jobs_floors)
+                AND claim_floors.epoch = jobs_active.epoch
+                AND claim_floors.queue_name = jobs_active.queue_name
+                AND claim_floors.tenant_id = jobs_active.tenant_id
+                AND (claim_floors.claim_order, claim_floors.job_id) <= (jobs_active.claim_order, jobs_active.id)
+        )
+    )

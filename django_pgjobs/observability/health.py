@@ -57,7 +57,7 @@ class Health:
             "vitals": dataclasses.asdict(self.vitals),
             "breakers": [_breaker_as_dict(breaker) for breaker in self.breakers],
             "epochs": dataclasses.asdict(self.epochs)
-            | {"live": self.epochs.epoch - self.epochs.epoch_low + 1},
+            | {"live": self.epochs.epoch - self.epochs.epoch_low + 1 + self.epochs.kept},
             "late_schedules": [_schedule_as_dict(schedule) for schedule in self.late],
         }
 

@@ -123,7 +123,6 @@ WORKER = [("AND jobs_active.locked_by = %(worker_id)s::text", "AND true")]
 RUNNING = [("AND jobs_active.status = 'running'", "AND true")]
 LOCK = ("FOR NO KEY UPDATE SKIP LOCKED", "")
 CONFLICT = "ON CONFLICT (schedule_id, slot_at) DO UPDATE SET job_id = EXCLUDED.job_id"
-AND_PENDING = "\n                AND jobs_active.status = 'pending'"
 FULL_LOCK = ("FOR UPDATE SKIP LOCKED", "")
 
 # Not here, because another guard makes up for them: the second look of a claim and of a
@@ -273,24 +272,68 @@ MUTANTS = [
         "cap counted from the lowest epoch of the moment",
         {
             "claim/claim_jobs": [
-                ("nullif(current_setting('pgjobs.epoch_low', true), '')::bigint", "NULL::bigint")
+                (
+                    "nullif(current_setting('pgjobs.running_epoch_low', true), '')::bigint",
+                    "NULL::bigint",
+                )
             ]
         },
         ("the end of an epoch and a cap that is used",),
     ),
     Mutant(
-        "an epoch ends while rows are left",
-        {"maintain/raise_epoch_low": [("WHERE oldest.epoch <", "WHERE false AND oldest.epoch <")]},
+        "an epoch of running rows ends while rows are left",
+        {"maintain/raise_running_epoch_low": [("WHERE NOT EXISTS (", "WHERE true OR EXISTS (")]},
         ("the end of an epoch, a renewal and a cap that is used",),
+    ),
+    Mutant(
+        "an epoch of running rows ends while a claim is under way",
+        {"maintain/list_claims": [("WHERE pg_locks", "WHERE false AND pg_locks")]},
+        ("a new epoch, a claim under a cap, and then the next one",),
+    ),
+    Mutant(
+        "an epoch ends while rows are left",
+        {
+            "maintain/raise_epoch_low": [
+                (
+                    "    WHERE NOT EXISTS (SELECT FROM kept",
+                    "    WHERE false AND NOT EXISTS (SELECT FROM kept",
+                )
+            ]
+        },
+        ("a new epoch and a claim that is undone",),
     ),
     Mutant(
         "a sweep that finds no pending rows",
         {
-            "maintain/restamp_jobs": [
-                (f"epoch < newest.last_value{AND_PENDING}", f"epoch < 0{AND_PENDING}"),
+            "maintain/restamp_pending": [
+                ("epoch < (SELECT place.oldest FROM place)", "epoch < 0"),
             ]
         },
         ("a new epoch and a late commit",),
+    ),
+    Mutant(
+        "a sweep that believes every floor",
+        {
+            "maintain/restamp_pending": [
+                (
+                    "OR (jobs_active.claim_order, jobs_active.id) <",
+                    "OR false AND (jobs_active.claim_order, jobs_active.id) <",
+                ),
+            ]
+        },
+        ("a backlog is kept, a claim and a late commit",),
+    ),
+    Mutant(
+        "a floor behind rows that somebody has locked",
+        {
+            "maintain/write_floors": [
+                (
+                    "LIMIT 1\n        ) AS front",
+                    "LIMIT 1\n            FOR NO KEY UPDATE SKIP LOCKED\n        ) AS front",
+                ),
+            ]
+        },
+        ("floors are written again, a claim and one that is undone",),
     ),
     Mutant(
         "redrive a copy",

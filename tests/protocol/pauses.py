@@ -53,11 +53,11 @@ PAUSES: dict[str, list[tuple[str, str]]] = {
     "claim/claim_jobs": [
         before("WHERE NOT EXISTS (\n        SELECT FROM queue_config", "start"),
         before("WHERE quotas.quota > 0", "counted", after="quotas"),
-        before("WHERE jobs_active.ctid = ANY", "picked", after="picked"),
+        before("WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.", "picked", after="picked"),
     ],
     "claim/claim_jobs_of_tenant": [
         before("WHERE NOT EXISTS (\n        SELECT FROM queue_config", "start"),
-        before("WHERE jobs_active.ctid = ANY", "picked", after="picked"),
+        before("WHERE jobs_active.ctid = ANY (ARRAY(SELECT picked.", "picked", after="picked"),
     ],
     "claim/stage_jobs": [
         before("WHERE jobs_active.ctid = ANY", "due", after="due"),
@@ -68,7 +68,7 @@ PAUSES: dict[str, list[tuple[str, str]]] = {
         before("AND owned.status IN ('failed', 'retryable')", "owned", after="owned"),
     ],
     "finish/renew_leases": [
-        lateral("start"),
+        before("WHERE given.extends", "start"),
         before("WHERE jobs_active.id = held.id", "held", after="held"),
     ],
     "maintain/reap_leases": [
@@ -88,13 +88,28 @@ PAUSES: dict[str, list[tuple[str, str]]] = {
     "maintain/advance_schedules": [
         before("WHERE cron_schedules.id = moved.id", "start"),
     ],
-    "maintain/restamp_jobs": [
+    "maintain/restamp_pending": [
+        lateral("stray", after="stray"),
+        before("WHERE jobs_active.id = held.id", "held", after="held"),
+    ],
+    "maintain/restamp_running": [
         lateral("stray", after="stray"),
         before("WHERE jobs_active.id = held.id", "held", after="held"),
     ],
     "maintain/raise_epoch_low": [
+        before("WHERE NOT EXISTS (\n    SELECT FROM unnest(", "start"),
+        (" greatest(", " CASE WHEN protocol.pause('checked') THEN 0 END + greatest("),
+    ],
+    "maintain/raise_running_epoch_low": [
         before("WHERE NOT EXISTS (\n    SELECT FROM (", "start"),
-        ("SELECT setval(", "SELECT protocol.pause('checked') AS is_checked, setval("),
+        (" greatest(", " CASE WHEN protocol.pause('checked') THEN 0 END + greatest("),
+    ],
+    "maintain/write_floors": [
+        before("WHERE jobs_active.epoch = claim_floors.epoch", "start"),
+        (
+            "FROM place\n        CROSS JOIN begun\n",
+            f"FROM place\n        CROSS JOIN begun\n        WHERE {gate('begun', 'begun')}\n",
+        ),
     ],
     "administer/cancel_jobs": [
         lateral("start"),

@@ -9,6 +9,7 @@ import psycopg
 
 from django_pgjobs.definitions.registry import Registry
 from django_pgjobs.definitions.slots import Defaults
+from django_pgjobs.maintenance.running_epochs import RunningEpochs
 from django_pgjobs.maintenance.scheduler import Scheduler
 from django_pgjobs.states import Outcome
 from django_pgjobs.store import administer, claim, enqueue, epochs, maintain, schedules
@@ -88,19 +89,57 @@ def moving(connection, env):
 
 
 def restamping(connection, env):
-    return epochs.restamp_jobs(connection, limit=10)
+    return epochs.restamp_pending(connection, limit=10)
 
 
 def raising(connection, env):
-    epoch = epochs.read_epochs(connection).epoch
-    # The pause before the raise adds a column.
-    from django_pgjobs.store.execute import run
+    return epochs.raise_epoch_low(connection, epoch=epochs.read_epochs(connection).epoch)
 
-    return bool(run(connection, "maintain/raise_epoch_low", {"epoch": epoch}))
+
+def writing_floors(connection, env):
+    env["floors"] = epochs.write_floors(connection, epoch=epochs.read_epochs(connection).epoch)
+    return env["floors"].floors
+
+
+def writing_floors_again(connection, env):
+    low = epochs.read_epochs(connection).epoch_low
+    env["floors"] = epochs.write_floors(connection, epoch=low)
+    return env["floors"].floors
+
+
+def using_floors(connection, env):
+    return epochs.use_floors(connection, generation=env["floors"].generation)
+
+
+def forgetting_floors(connection, env):
+    return epochs.forget_floors(connection)
+
+
+def keeping_running_epochs(connection, env):
+    keeper = env.setdefault("keeper", RunningEpochs(claims_per_epoch=0))
+    return keeper.step(connection, epochs.read_epochs(connection), batch_size=10)
+
+
+def restamping_running(connection, env):
+    return epochs.restamp_running(connection, limit=10)
+
+
+def raising_running(connection, env):
+    epoch = epochs.read_epochs(connection).running_epoch
+    return epochs.raise_running_epoch_low(connection, epoch=epoch)
+
+
+def rolling_back(connection, env):
+    connection.execute("ROLLBACK AND CHAIN")
+    return []
 
 
 def enqueueing(connection, env):
     return enqueue.enqueue_job(connection, new_job(tenant_id=1, idempotency_key="k"))
+
+
+def enqueueing_urgent(connection, env):
+    return enqueue.enqueue_job(connection, new_job(priority=5))
 
 
 def firing(connection, env):
@@ -133,8 +172,14 @@ REAP = operation("reap", reaping)
 CANCEL = operation("cancel", cancelling)
 EXPIRE = operation("expire", expiring)
 RESTART = operation("stage and claim", staging, claiming(A))
-END_EPOCH = Operation("end epoch", [restamping, raising], is_atomic=False)
+END_RUNNING = Operation("end epoch", [restamping_running, raising_running], is_atomic=False)
 MAINTAIN = Operation("maintain", [moving, restamping, raising], is_atomic=False)
+KEEP_RUNNING = Operation("maintain", [keeping_running_epochs] * 3, is_atomic=False)
+KEEP = Operation("keep", [moving, writing_floors, using_floors, raising], is_atomic=False)
+WRITE_AGAIN = Operation(
+    "write again", [writing_floors_again, using_floors, forgetting_floors], is_atomic=False
+)
+UNDONE = operation("undone", claiming(A), rolling_back)
 
 
 # What they meet on
@@ -178,12 +223,25 @@ def capped(pending: int, running: int = 0):
 
 
 def moved_epoch(connection) -> dict[str, Any]:
-    """One job runs in the old epoch, which is its tenant's cap; one waits in the new."""
+    """One job runs in an old epoch, which is its tenant's cap; one is pending."""
     factories.TenantConfigFactory(tenant_id=1, max_concurrent_jobs=1)
     job = factories.running_job(tenant_id=1, epoch=1)
-    factories.pending_job(tenant_id=1, epoch=2)
-    connection.execute("SELECT setval('jobs_epoch', 2)")
+    factories.pending_job(tenant_id=1)
+    connection.execute("SELECT setval('jobs_running_epoch', 2)")
     return {"job": job, "worker": A}
+
+
+def kept(pending: int):
+    """Jobs of an epoch that is kept."""
+
+    def prepare(connection) -> dict[str, Any]:
+        factories.pending_jobs(pending)
+        env: dict[str, Any] = {}
+        for step in (moving, writing_floors, using_floors, raising):
+            step(connection, env)
+        return env
+
+    return prepare
 
 
 def reissued_token(connection) -> dict[str, Any]:
@@ -290,6 +348,16 @@ def nothing_is_lost(connection, env, results):
     with connection.transaction():
         connection.execute("SET LOCAL protocol.operation = ''")
         restamping(connection, env)
+        calls.claim_jobs(connection)
+    assert set(statuses(connection)) == {"running"}, statuses(connection)
+
+
+def claims_find_all(connection, env, results):
+    """Without a sweep: nobody came late. Nothing was claimed twice either."""
+    claimed = [job_id for name in results if "claim" in name for job_id in results[name]]
+    assert len(claimed) == len(set(claimed)), results
+    with connection.transaction():
+        connection.execute("SET LOCAL protocol.operation = ''")
         calls.claim_jobs(connection)
     assert set(statuses(connection)) == {"running"}, statuses(connection)
 
@@ -415,26 +483,66 @@ SCENARIOS = [
     Scenario(
         "the end of an epoch and a cap that is used",
         moved_epoch,
-        [END_EPOCH, CAPPED_A],
+        [END_RUNNING, CAPPED_A],
         cap_is_kept,
     ),
     Scenario(
         "the end of an epoch, a renewal and a cap that is used",
         moved_epoch,
-        [END_EPOCH, RENEW],
+        [END_RUNNING, RENEW],
         cap_is_kept_afterwards,
     ),
     Scenario(
         "a new epoch and a cap that is used",
         capped(2, running=1),
-        [MAINTAIN, CAPPED_A],
+        [KEEP_RUNNING, CAPPED_A],
         cap_is_kept,
+    ),
+    Scenario(
+        "a new epoch, a claim under a cap, and then the next one",
+        capped(2),
+        [KEEP_RUNNING, CAPPED_A],
+        cap_is_kept_afterwards,
     ),
     Scenario(
         "a new epoch and two claims under a cap",
         capped(3),
-        [MAINTAIN, CAPPED_A, CAPPED_B],
+        [KEEP_RUNNING, CAPPED_A, CAPPED_B],
         cap_is_kept,
+    ),
+    Scenario(
+        "a new epoch and a claim that is undone",
+        two_pending,
+        [MAINTAIN, UNDONE, CLAIM_B],
+        claims_find_all,
+    ),
+    Scenario(
+        "a backlog is kept, a claim and a late commit",
+        two_pending,
+        [KEEP, CLAIM_A, operation("enqueue", enqueueing_urgent)],
+        nothing_is_lost,
+    ),
+    Scenario(
+        "a backlog is kept and two claims take from it",
+        two_pending,
+        [KEEP, CLAIM_A, CLAIM_B],
+        claims_find_all,
+    ),
+    Scenario(
+        "floors are written again, a claim and one that is undone",
+        kept(3),
+        [WRITE_AGAIN, UNDONE, CLAIM_B],
+        claims_find_all,
+    ),
+    Scenario(
+        "floors are written twice",
+        kept(2),
+        [
+            WRITE_AGAIN,
+            Operation("write too", WRITE_AGAIN.statements, is_atomic=False),
+            CLAIM_A,
+        ],
+        nothing_is_lost,
     ),
     Scenario(
         "one slot fired twice",

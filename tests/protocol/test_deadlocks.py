@@ -9,7 +9,15 @@ from random import Random
 from django_pgjobs.states import Outcome
 from django_pgjobs.store.administer import cancel_jobs, redrive_jobs
 from django_pgjobs.store.claim import stage_jobs
-from django_pgjobs.store.epochs import restamp_jobs
+from django_pgjobs.store.epochs import (
+    forget_floors,
+    move_epoch,
+    raise_epoch_low,
+    restamp_pending,
+    restamp_running,
+    use_floors,
+    write_floors,
+)
 from django_pgjobs.store.finish import Ending, Success, complete_jobs, end_attempts, renew_leases
 from django_pgjobs.store.maintain import expire_jobs, grant_grace, reap_leases
 from tests.invariants import check_invariants
@@ -60,14 +68,25 @@ def operate(connection, ids: list[int]) -> None:
 
 
 def maintain(connection) -> None:
-    """Reap, stage, expire, restamp and grant grace."""
+    """Reap, stage, expire, restamp, keep epochs and grant grace."""
     for number in range(ROUNDS * 2):
         reap_leases(connection, limit=50, **BACKOFF)
         stage_jobs(connection, limit=50)
         expire_jobs(connection, limit=50)
-        restamp_jobs(connection, limit=50)
+        restamp_pending(connection, limit=50)
+        restamp_running(connection, limit=50)
         if number % 10 == 0:
             grant_grace(connection, grace=SOON)
+        if number % 20 == 0:
+            keep_backlog(connection)
+
+
+def keep_backlog(connection) -> None:
+    """Keep the epoch, as two maintenance processes that both believe to lead."""
+    epoch = move_epoch(connection)
+    use_floors(connection, generation=write_floors(connection, epoch=epoch).generation)
+    raise_epoch_low(connection, epoch=epoch)
+    forget_floors(connection)
 
 
 def test_cancel_redrive_complete_fail_reap_and_expire_never_deadlock(connect):

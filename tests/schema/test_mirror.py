@@ -15,7 +15,13 @@ MODELS = sorted(
 )
 
 # Part of the protocol only: no screen shows them and nothing in Python reads them as rows.
-WITHOUT_A_MODEL = {"cron_runs", "maintenance_leader", "outcome_counts"}
+WITHOUT_A_MODEL = {
+    "claim_floors",
+    "cron_runs",
+    "kept_epochs",
+    "maintenance_leader",
+    "outcome_counts",
+}
 
 COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod), NOT attnotnull

@@ -116,6 +116,14 @@ def test_rows_that_are_picked_for_a_write_are_picked_once(file):
 
 
 @each_file
+def test_running_rows_are_looked_for_by_their_own_epochs(file):
+    for part in file.body.split("FROM jobs_active\n")[1:]:
+        condition = re.split(r"\n *(?:ORDER BY|GROUP BY|LIMIT|UNION|\))", part)[0]
+        if "locked_at IS NOT NULL" in condition:
+            assert "jobs_epoch_low" not in condition
+
+
+@each_file
 def test_exactly_one_store_function_executes_it_under_its_own_name(file):
     # Functions that put several statements into one transaction come on top.
     functions = [function for function, names in store_functions() if names == {file.name}]

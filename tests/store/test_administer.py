@@ -11,7 +11,7 @@ from django_pgjobs.models import ActiveJob, CompletedJob, JobAttempt
 from django_pgjobs.states import JobStatus, Outcome
 from django_pgjobs.store.administer import cancel_jobs, redrive_jobs
 from tests import factories
-from tests.fix_database import wait_until_blocked
+from tests.fix_database import FIRST_EPOCHS, wait_until_blocked
 from tests.invariants import check_invariants
 
 from .calls import claim_jobs, end
@@ -23,7 +23,7 @@ MINUTE = timedelta(minutes=1)
 def database_access(request):
     request.getfixturevalue("tables" if "connect" in request.fixturenames else "db")
     yield
-    factories.query_value("SELECT setval('jobs_epoch', 1)")
+    factories.query_value(FIRST_EPOCHS)
 
 
 def cancel(connection, *jobs):

@@ -17,6 +17,7 @@ from django_pgjobs.states import JobStatus
 from django_pgjobs.store.claim import find_unanswered, list_queues, stage_jobs
 from tests import factories
 from tests.factories import WORKER
+from tests.fix_database import FIRST_EPOCHS
 
 from .calls import (
     LEASE,
@@ -39,9 +40,9 @@ def tenants(claim):
     return Counter(job.tenant_id for job in claim.jobs)
 
 
-def set_epochs(low, newest):
-    factories.query_value(f"SELECT setval('jobs_epoch_low', {low})")
-    factories.query_value(f"SELECT setval('jobs_epoch', {newest})")
+def set_epochs(low, newest, of="jobs"):
+    factories.query_value(f"SELECT setval('{of}_epoch_low', {low})")
+    factories.query_value(f"SELECT setval('{of}_epoch', {newest})")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def first_epoch(django_db_blocker, request):
     """Sequences are not rolled back."""
     request.getfixturevalue("tables" if "connect" in request.fixturenames else "db")
     yield
-    set_epochs(1, 1)
+    factories.query_value(FIRST_EPOCHS)
 
 
 @pytest.mark.parametrize("claim", STATEMENTS)
@@ -174,13 +175,14 @@ class TestEveryClaim:
 
         assert claim(django_connection).jobs == []
 
-    def test_all_live_epochs_are_served_and_rows_move_to_the_newest(self, claim):
+    def test_all_live_epochs_are_served_and_rows_take_the_newest_of_running_rows(self, claim):
         factories.pending_job(epoch=1)
         factories.pending_job(epoch=2)
         set_epochs(1, 2)
+        set_epochs(4, 5, of="jobs_running")
 
         assert len(claim(django_connection).jobs) == 2
-        assert set(ActiveJob.objects.values_list("epoch", flat=True)) == {2}
+        assert set(ActiveJob.objects.values_list("epoch", flat=True)) == {5}
 
     def test_the_limit_holds_over_several_epochs(self, claim):
         for epoch in (1, 2, 3):
@@ -380,12 +382,12 @@ class TestCaps:
         """A restamp and a raise between the snapshot and the reading of the sequences."""
         factories.TenantConfigFactory(tenant_id=1, max_concurrent_jobs=1)
         factories.running_job(tenant_id=1, epoch=1)
-        factories.pending_job(tenant_id=1, epoch=2)
-        set_epochs(1, 2)
+        factories.pending_job(tenant_id=1)
+        set_epochs(1, 2, of="jobs_running")
 
         with transaction.atomic():
             lock_capped_tenants(django_connection)
-            set_epochs(2, 2)
+            set_epochs(2, 2, of="jobs_running")
             claim = claim_jobs(django_connection)
 
         assert claim.jobs == []

@@ -21,7 +21,7 @@ from django_pgjobs.store.enqueue import (
     reserve_ids,
 )
 from tests import factories
-from tests.fix_database import wait_until_blocked
+from tests.fix_database import FIRST_EPOCHS, wait_until_blocked
 
 MINUTE = timedelta(minutes=1)
 
@@ -30,7 +30,7 @@ MINUTE = timedelta(minutes=1)
 def database_access(request):
     request.getfixturevalue("tables" if "connect" in request.fixturenames else "db")
     yield
-    factories.query_value("SELECT setval('jobs_epoch', 1)")
+    factories.query_value(FIRST_EPOCHS)
 
 
 def new_job(**values):

@@ -39,13 +39,32 @@ CREATE SEQUENCE jobs_id AS bigint NO CYCLE CACHE 1;
 -- between sessions.
 CREATE SEQUENCE jobs_fence AS bigint NO CYCLE CACHE 1;
 
--- The live epochs of the claim index: jobs_epoch_low.last_value up to
--- jobs_epoch.last_value, nearly always the same number. Sequences, because
--- reading one is not subject to a snapshot and writes no row version. They are
--- moved with setval only: nextval logs ahead and would jump after a crash.
+-- The epochs of pending rows, the first column of the claim index. Claims look at
+-- jobs_epoch_low.last_value up to jobs_epoch.last_value, nearly always the same number, and at
+-- the epochs kept. Sequences, because reading one is not subject to a snapshot and writes
+-- no row version. They are moved with setval only: nextval logs ahead and would jump
+-- after a crash.
 CREATE SEQUENCE jobs_epoch AS bigint NO CYCLE CACHE 1;
 CREATE SEQUENCE jobs_epoch_low AS bigint NO CYCLE CACHE 1;
-SELECT setval('jobs_epoch', 1), setval('jobs_epoch_low', 1);
+
+-- The same of running rows, of which there are never many: their epochs move apart from those
+-- of pending rows, however long the backlog is. Only what claims and counts running rows reads
+-- them: see list_claims.
+CREATE SEQUENCE jobs_running_epoch AS bigint NO CYCLE CACHE 1;
+CREATE SEQUENCE jobs_running_epoch_low AS bigint NO CYCLE CACHE 1;
+
+-- Which rows of claim_floors count.
+CREATE SEQUENCE jobs_floors AS bigint NO CYCLE CACHE 1;
+
+-- Where the stager begins to look, in microseconds since 1970; 1 while nothing holds back vacuum.
+CREATE SEQUENCE jobs_waiting_floor AS bigint NO CYCLE CACHE 1;
+
+SELECT setval('jobs_epoch', 1),
+    setval('jobs_epoch_low', 1),
+    setval('jobs_running_epoch', 1),
+    setval('jobs_running_epoch_low', 1),
+    setval('jobs_floors', 1),
+    setval('jobs_waiting_floor', 1);
 
 CREATE TABLE jobs_active (
     id                bigint      NOT NULL DEFAULT nextval('jobs_id'),
@@ -158,6 +177,28 @@ CREATE UNIQUE INDEX jobs_active_idempotency ON jobs_active
 -- What a breaker holds, and what it has let through.
 CREATE INDEX jobs_active_held_by ON jobs_active (held_by, id) WHERE held_by IS NOT NULL;
 CREATE INDEX jobs_active_probes ON jobs_active (job_name) WHERE is_probe;
+
+-- Epochs of pending rows below jobs_epoch_low that are not empty: a backlog too long to be
+-- moved. No row is ever added to them.
+CREATE TABLE kept_epochs (
+    epoch  bigint  NOT NULL,
+
+    CONSTRAINT kept_epochs_pkey PRIMARY KEY (epoch)
+);
+
+-- Where the pending rows of a kept epoch begin: a claim starts there, behind the entries of what
+-- was claimed before. Never changed: each time all of them are written anew, under the next
+-- generation, so that reading them costs the same however long vacuum is held back.
+CREATE TABLE claim_floors (
+    generation   bigint  NOT NULL,
+    epoch        bigint  NOT NULL,
+    tenant_id    bigint  NOT NULL,
+    claim_order  bigint  NOT NULL,
+    job_id       bigint  NOT NULL,
+    queue_name   text    NOT NULL,
+
+    CONSTRAINT claim_floors_pkey PRIMARY KEY (generation, epoch, queue_name, tenant_id)
+);
 
 CREATE TABLE jobs_completed (
     id                bigint      NOT NULL,

@@ -45,80 +45,144 @@
 -- Locks   jobs_active rows while picking, SKIP LOCKED, until commit. With the lock
 --         after the pick, concurrent claimers choose the same rows and come back empty.
 -- Index   jobs_active_claim, jobs_active_running (plans asserted in tests/sql/test_plans.py)
-WITH live AS MATERIALIZED (
-    SELECT epochs.epoch,
-        newest.last_value AS newest
+WITH place AS MATERIALIZED (
+    SELECT oldest.last_value AS oldest,
+        newest.last_value AS newest,
+        floors.last_value AS floors,
+        running.last_value AS running
     FROM jobs_epoch_low AS oldest,
         jobs_epoch AS newest,
-        unnest(ARRAY(SELECT generate_series(oldest.last_value, newest.last_value))) AS epochs (epoch)
+        jobs_floors AS floors,
+        jobs_running_epoch AS running
     WHERE NOT EXISTS (
         SELECT FROM queue_config
         WHERE queue_config.queue_name = %(queue)s::text
             AND queue_config.paused
     )
 ),
+live AS MATERIALIZED (
+    SELECT epochs.epoch
+    FROM place,
+        unnest(ARRAY(SELECT generate_series(place.oldest, place.newest))) AS epochs (epoch)
+),
+kept AS MATERIALIZED (
+    SELECT epochs.epoch,
+        place.floors
+    FROM place,
+        unnest(ARRAY(SELECT kept_epochs.epoch FROM kept_epochs WHERE kept_epochs.epoch < place.oldest)) AS epochs (epoch)
+),
 visited AS MATERIALIZED (
     SELECT ordered.tenant_id,
         row_number() OVER () AS step
     FROM (
         SELECT walk.tenant_id
-        FROM live
-        CROSS JOIN LATERAL (
-            WITH RECURSIVE above AS (
-                (
-                    SELECT jobs_active.tenant_id
-                    FROM jobs_active
-                    WHERE jobs_active.epoch = live.epoch
-                        AND jobs_active.queue_name = %(queue)s::text
-                        AND jobs_active.status = 'pending'
-                        AND jobs_active.tenant_id > %(after_tenant)s::bigint
-                    ORDER BY jobs_active.tenant_id
-                    LIMIT 1
+        FROM (
+            SELECT begun.tenant_id
+            FROM live
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE above AS (
+                    (
+                        SELECT jobs_active.tenant_id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = live.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.status = 'pending'
+                            AND jobs_active.tenant_id > %(after_tenant)s::bigint
+                        ORDER BY jobs_active.tenant_id
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    SELECT next.tenant_id
+                    FROM above
+                    CROSS JOIN LATERAL (
+                        SELECT jobs_active.tenant_id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = live.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.status = 'pending'
+                            AND jobs_active.tenant_id > above.tenant_id
+                        ORDER BY jobs_active.tenant_id
+                        LIMIT 1
+                    ) AS next
+                ),
+                below AS (
+                    (
+                        SELECT jobs_active.tenant_id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = live.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.status = 'pending'
+                            AND jobs_active.tenant_id <= %(after_tenant)s::bigint
+                        ORDER BY jobs_active.tenant_id
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    SELECT next.tenant_id
+                    FROM below
+                    CROSS JOIN LATERAL (
+                        SELECT jobs_active.tenant_id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = live.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.status = 'pending'
+                            AND jobs_active.tenant_id > below.tenant_id
+                            AND jobs_active.tenant_id <= %(after_tenant)s::bigint
+                        ORDER BY jobs_active.tenant_id
+                        LIMIT 1
+                    ) AS next
                 )
+                SELECT above.tenant_id FROM above
                 UNION ALL
-                SELECT next.tenant_id
-                FROM above
-                CROSS JOIN LATERAL (
-                    SELECT jobs_active.tenant_id
-                    FROM jobs_active
-                    WHERE jobs_active.epoch = live.epoch
-                        AND jobs_active.queue_name = %(queue)s::text
-                        AND jobs_active.status = 'pending'
-                        AND jobs_active.tenant_id > above.tenant_id
-                    ORDER BY jobs_active.tenant_id
-                    LIMIT 1
-                ) AS next
-            ),
-            below AS (
-                (
-                    SELECT jobs_active.tenant_id
-                    FROM jobs_active
-                    WHERE jobs_active.epoch = live.epoch
-                        AND jobs_active.queue_name = %(queue)s::text
-                        AND jobs_active.status = 'pending'
-                        AND jobs_active.tenant_id <= %(after_tenant)s::bigint
-                    ORDER BY jobs_active.tenant_id
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT next.tenant_id
-                FROM below
-                CROSS JOIN LATERAL (
-                    SELECT jobs_active.tenant_id
-                    FROM jobs_active
-                    WHERE jobs_active.epoch = live.epoch
-                        AND jobs_active.queue_name = %(queue)s::text
-                        AND jobs_active.status = 'pending'
-                        AND jobs_active.tenant_id > below.tenant_id
-                        AND jobs_active.tenant_id <= %(after_tenant)s::bigint
-                    ORDER BY jobs_active.tenant_id
-                    LIMIT 1
-                ) AS next
-            )
-            SELECT above.tenant_id FROM above
+                SELECT below.tenant_id FROM below
+                LIMIT greatest(%(limit)s::integer, 16)
+            ) AS begun
             UNION ALL
-            SELECT below.tenant_id FROM below
-            LIMIT greatest(%(limit)s::integer, 16)
+            SELECT begun.tenant_id
+            FROM kept
+            CROSS JOIN LATERAL (
+                (
+                    SELECT claim_floors.tenant_id
+                    FROM claim_floors
+                    CROSS JOIN LATERAL (
+                        SELECT jobs_active.id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = kept.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.tenant_id = claim_floors.tenant_id
+                            AND jobs_active.status = 'pending'
+                            AND (jobs_active.claim_order, jobs_active.id) >= (claim_floors.claim_order, claim_floors.job_id)
+                        ORDER BY jobs_active.claim_order, jobs_active.id
+                        LIMIT 1
+                    ) AS front
+                    WHERE claim_floors.generation = kept.floors
+                        AND claim_floors.epoch = kept.epoch
+                        AND claim_floors.queue_name = %(queue)s::text
+                        AND claim_floors.tenant_id > %(after_tenant)s::bigint
+                    ORDER BY claim_floors.tenant_id
+                )
+                UNION ALL
+                (
+                    SELECT claim_floors.tenant_id
+                    FROM claim_floors
+                    CROSS JOIN LATERAL (
+                        SELECT jobs_active.id
+                        FROM jobs_active
+                        WHERE jobs_active.epoch = kept.epoch
+                            AND jobs_active.queue_name = %(queue)s::text
+                            AND jobs_active.tenant_id = claim_floors.tenant_id
+                            AND jobs_active.status = 'pending'
+                            AND (jobs_active.claim_order, jobs_active.id) >= (claim_floors.claim_order, claim_floors.job_id)
+                        ORDER BY jobs_active.claim_order, jobs_active.id
+                        LIMIT 1
+                    ) AS front
+                    WHERE claim_floors.generation = kept.floors
+                        AND claim_floors.epoch = kept.epoch
+                        AND claim_floors.queue_name = %(queue)s::text
+                        AND claim_floors.tenant_id <= %(after_tenant)s::bigint
+                    ORDER BY claim_floors.tenant_id
+                )
+                LIMIT greatest(%(limit)s::integer, 16)
+            ) AS begun
         ) AS walk
         GROUP BY walk.tenant_id
         ORDER BY walk.tenant_id <= %(after_tenant)s::bigint,
@@ -151,7 +215,13 @@ entitled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT count(*) AS count
         FROM jobs_active
-        WHERE jobs_active.epoch = ANY (ARRAY(SELECT live.epoch FROM live))
+        WHERE jobs_active.epoch = ANY (
+                ARRAY(
+                    SELECT generate_series(jobs_running_epoch_low.last_value, jobs_running_epoch.last_value)
+                    FROM jobs_running_epoch_low,
+                        jobs_running_epoch
+                )
+            )
             AND jobs_active.tenant_id = visited.tenant_id
             AND jobs_active.queue_name = %(queue)s::text
             AND jobs_active.status = 'running'
@@ -164,11 +234,14 @@ entitled AS MATERIALIZED (
             AND jobs_active.epoch = ANY (
                 ARRAY(
                     SELECT generate_series(
-                        least(jobs_epoch_low.last_value, nullif(current_setting('pgjobs.epoch_low', true), '')::bigint),
-                        jobs_epoch.last_value
+                        least(
+                            jobs_running_epoch_low.last_value,
+                            nullif(current_setting('pgjobs.running_epoch_low', true), '')::bigint
+                        ),
+                        jobs_running_epoch.last_value
                     )
-                    FROM jobs_epoch_low,
-                        jobs_epoch
+                    FROM jobs_running_epoch_low,
+                        jobs_running_epoch
                 )
             )
             AND jobs_active.tenant_id = visited.tenant_id
@@ -246,14 +319,70 @@ picked AS MATERIALIZED (
     FROM quotas
     CROSS JOIN LATERAL (
         SELECT urgent.ctid
-        FROM live
+        FROM (
+            SELECT live.epoch,
+                '-9223372036854775808'::bigint AS first,
+                0::bigint AS first_id,
+                9223372036854775807 AS last
+            FROM live
+            WHERE NOT EXISTS (SELECT FROM kept)
+            UNION ALL
+            SELECT begun.epoch,
+                begun.claim_order,
+                begun.id,
+                coalesce(
+                    lead(begun.claim_order) OVER (ORDER BY begun.claim_order, begun.id),
+                    9223372036854775807
+                )
+            FROM (
+                SELECT source.epoch,
+                    front.claim_order,
+                    front.id
+                FROM (
+                    SELECT live.epoch,
+                        '-9223372036854775808'::bigint AS claim_order,
+                        0::bigint AS job_id
+                    FROM live
+                    UNION ALL
+                    SELECT kept.epoch,
+                        floor.claim_order,
+                        floor.job_id
+                    FROM kept
+                    CROSS JOIN LATERAL (
+                        SELECT claim_floors.claim_order,
+                            claim_floors.job_id
+                        FROM claim_floors
+                        WHERE claim_floors.generation = kept.floors
+                            AND claim_floors.epoch = kept.epoch
+                            AND claim_floors.queue_name = %(queue)s::text
+                            AND claim_floors.tenant_id = quotas.tenant_id
+                        LIMIT 1
+                    ) AS floor
+                ) AS source
+                CROSS JOIN LATERAL (
+                    SELECT jobs_active.claim_order,
+                        jobs_active.id
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = source.epoch
+                        AND jobs_active.queue_name = %(queue)s::text
+                        AND jobs_active.tenant_id = quotas.tenant_id
+                        AND jobs_active.status = 'pending'
+                        AND (jobs_active.claim_order, jobs_active.id) >= (source.claim_order, source.job_id)
+                    ORDER BY jobs_active.claim_order, jobs_active.id
+                    LIMIT 1
+                ) AS front
+                WHERE EXISTS (SELECT FROM kept)
+            ) AS begun
+        ) AS source
         CROSS JOIN LATERAL (
             SELECT jobs_active.ctid
             FROM jobs_active
-            WHERE jobs_active.epoch = live.epoch
+            WHERE jobs_active.epoch = source.epoch
                 AND jobs_active.queue_name = %(queue)s::text
                 AND jobs_active.tenant_id = quotas.tenant_id
                 AND jobs_active.status = 'pending'
+                AND (jobs_active.claim_order, jobs_active.id) >= (source.first, source.first_id)
+                AND jobs_active.claim_order <= source.last
                 AND (
                     jobs_active.expires_at IS NULL
                     OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
@@ -301,7 +430,7 @@ holding AS (
 claimed AS (
     UPDATE jobs_active
     SET status = 'running',
-        epoch = (SELECT max(live.newest) FROM live),
+        epoch = (SELECT place.running FROM place),
         attempt = jobs_active.attempt + 1,
         claims = jobs_active.claims + 1,
         locked_by = %(worker_id)s::text,

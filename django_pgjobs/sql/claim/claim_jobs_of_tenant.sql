@@ -14,12 +14,15 @@
 -- `is_alone` (no other tenant has pending jobs in the queue) and `has_held`, as in claim_jobs.
 -- Locks   jobs_active rows, SKIP LOCKED, until commit.
 -- Index   jobs_active_claim
-WITH live AS MATERIALIZED (
-    SELECT epochs.epoch,
-        newest.last_value AS newest
+WITH place AS MATERIALIZED (
+    SELECT oldest.last_value AS oldest,
+        newest.last_value AS newest,
+        floors.last_value AS floors,
+        running.last_value AS running
     FROM jobs_epoch_low AS oldest,
         jobs_epoch AS newest,
-        unnest(ARRAY(SELECT generate_series(oldest.last_value, newest.last_value))) AS epochs (epoch)
+        jobs_floors AS floors,
+        jobs_running_epoch AS running
     WHERE NOT EXISTS (
         SELECT FROM queue_config
         WHERE queue_config.queue_name = %(queue)s::text
@@ -30,6 +33,64 @@ WITH live AS MATERIALIZED (
             WHERE tenant_config.tenant_id = %(tenant_id)s::bigint
                 AND tenant_config.max_concurrent_jobs IS NOT NULL
         )
+),
+live AS MATERIALIZED (
+    SELECT epochs.epoch
+    FROM place,
+        unnest(ARRAY(SELECT generate_series(place.oldest, place.newest))) AS epochs (epoch)
+),
+kept AS MATERIALIZED (
+    SELECT epochs.epoch,
+        place.floors
+    FROM place,
+        unnest(ARRAY(SELECT kept_epochs.epoch FROM kept_epochs WHERE kept_epochs.epoch < place.oldest)) AS epochs (epoch)
+),
+sources AS MATERIALIZED (
+    SELECT begun.epoch,
+        begun.claim_order AS first,
+        begun.id AS first_id,
+        coalesce(
+            lead(begun.claim_order) OVER (ORDER BY begun.claim_order, begun.id),
+            9223372036854775807
+        ) AS last
+    FROM (
+        SELECT source.epoch,
+            front.claim_order,
+            front.id
+        FROM (
+            SELECT live.epoch,
+                '-9223372036854775808'::bigint AS claim_order,
+                0::bigint AS job_id
+            FROM live
+            UNION ALL
+            SELECT kept.epoch,
+                floor.claim_order,
+                floor.job_id
+            FROM kept
+            CROSS JOIN LATERAL (
+                SELECT claim_floors.claim_order,
+                    claim_floors.job_id
+                FROM claim_floors
+                WHERE claim_floors.generation = kept.floors
+                    AND claim_floors.epoch = kept.epoch
+                    AND claim_floors.queue_name = %(queue)s::text
+                    AND claim_floors.tenant_id = %(tenant_id)s::bigint
+                LIMIT 1
+            ) AS floor
+        ) AS source
+        CROSS JOIN LATERAL (
+            SELECT jobs_active.claim_order,
+                jobs_active.id
+            FROM jobs_active
+            WHERE jobs_active.epoch = source.epoch
+                AND jobs_active.queue_name = %(queue)s::text
+                AND jobs_active.tenant_id = %(tenant_id)s::bigint
+                AND jobs_active.status = 'pending'
+                AND (jobs_active.claim_order, jobs_active.id) >= (source.claim_order, source.job_id)
+            ORDER BY jobs_active.claim_order, jobs_active.id
+            LIMIT 1
+        ) AS front
+    ) AS begun
 ),
 summary AS MATERIALIZED (
     SELECT NOT EXISTS (
@@ -57,27 +118,52 @@ summary AS MATERIALIZED (
                 LIMIT 1
             )
         ) AS other
-    ) AND EXISTS (SELECT FROM live) AS is_alone
+    ) AND NOT EXISTS (
+        SELECT FROM kept
+        CROSS JOIN LATERAL (
+            SELECT claim_floors.tenant_id
+            FROM claim_floors
+            CROSS JOIN LATERAL (
+                SELECT jobs_active.id
+                FROM jobs_active
+                WHERE jobs_active.epoch = kept.epoch
+                    AND jobs_active.queue_name = %(queue)s::text
+                    AND jobs_active.tenant_id = claim_floors.tenant_id
+                    AND jobs_active.status = 'pending'
+                    AND (jobs_active.claim_order, jobs_active.id) >= (claim_floors.claim_order, claim_floors.job_id)
+                ORDER BY jobs_active.claim_order, jobs_active.id
+                LIMIT 1
+            ) AS front
+            WHERE claim_floors.generation = kept.floors
+                AND claim_floors.epoch = kept.epoch
+                AND claim_floors.queue_name = %(queue)s::text
+                AND claim_floors.tenant_id <> %(tenant_id)s::bigint
+            ORDER BY claim_floors.tenant_id
+            LIMIT 1
+        ) AS other
+    ) AND EXISTS (SELECT FROM place) AS is_alone
 ),
 picked AS MATERIALIZED (
     SELECT job.ctid
-    FROM live
+    FROM sources
     CROSS JOIN LATERAL (
         SELECT jobs_active.ctid
         FROM jobs_active
-        WHERE jobs_active.epoch = live.epoch
+        WHERE jobs_active.epoch = sources.epoch
             AND jobs_active.queue_name = %(queue)s::text
             AND jobs_active.tenant_id = %(tenant_id)s::bigint
             AND jobs_active.status = 'pending'
+            AND (jobs_active.claim_order, jobs_active.id) >= (sources.first, sources.first_id)
+            AND jobs_active.claim_order <= sources.last
             AND (
                 jobs_active.expires_at IS NULL
                 OR jobs_active.expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())
             )
         ORDER BY jobs_active.claim_order, jobs_active.id
-        LIMIT %(limit)s::integer
+        LIMIT (SELECT %(limit)s::integer)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
-    LIMIT %(limit)s::integer
+    LIMIT (SELECT %(limit)s::integer)
 ),
 held AS MATERIALIZED (
     SELECT coalesce(array_agg(named.job_name), '{}') AS job_names
@@ -112,7 +198,7 @@ holding AS (
 claimed AS (
     UPDATE jobs_active
     SET status = 'running',
-        epoch = (SELECT max(live.newest) FROM live),
+        epoch = (SELECT place.running FROM place),
         attempt = jobs_active.attempt + 1,
         claims = jobs_active.claims + 1,
         locked_by = %(worker_id)s::text,

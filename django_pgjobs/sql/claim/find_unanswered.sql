@@ -14,7 +14,7 @@ SELECT jobs_active.id,
 FROM jobs_active
 WHERE jobs_active.status = 'running'
     AND jobs_active.locked_at IS NOT NULL
-    AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+    AND jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
     AND jobs_active.locked_by = %(worker_id)s::text
     AND jobs_active.fence_token <> ALL (%(fence_tokens)s::bigint[])
 LIMIT %(limit)s::integer

@@ -2,7 +2,8 @@
 --
 -- limit  int  at least 1
 --
--- One index probe for each queue, however many jobs there are.
+-- One index probe for each queue, however many jobs there are. A queue of a kept epoch is
+-- listed until its floors are written next, even when its last job has just been claimed.
 --
 -- Returns `queue_name` of each.
 -- Index   jobs_active_claim
@@ -29,10 +30,36 @@ WITH RECURSIVE queues AS (
         ORDER BY jobs_active.epoch, jobs_active.queue_name
         LIMIT 1
     ) AS next
+),
+kept AS (
+    (
+        SELECT claim_floors.epoch,
+            claim_floors.queue_name
+        FROM claim_floors
+        WHERE claim_floors.generation = (SELECT jobs_floors.last_value FROM jobs_floors)
+        ORDER BY claim_floors.epoch, claim_floors.queue_name
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.epoch,
+        next.queue_name
+    FROM kept
+    CROSS JOIN LATERAL (
+        SELECT claim_floors.epoch,
+            claim_floors.queue_name
+        FROM claim_floors
+        WHERE claim_floors.generation = (SELECT jobs_floors.last_value FROM jobs_floors)
+            AND (claim_floors.epoch, claim_floors.queue_name) > (kept.epoch, kept.queue_name)
+        ORDER BY claim_floors.epoch, claim_floors.queue_name
+        LIMIT 1
+    ) AS next
 )
 SELECT DISTINCT limited.queue_name
 FROM (
     SELECT queues.queue_name
     FROM queues
+    UNION ALL
+    SELECT kept.queue_name
+    FROM kept
     LIMIT %(limit)s::integer
 ) AS limited

@@ -15,7 +15,7 @@ WITH short AS MATERIALIZED (
         jobs_active.fence_token
     FROM jobs_active
     WHERE jobs_active.status = 'running'
-        AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
         AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.lease_expires < coalesce(%(now)s::timestamptz, statement_timestamp()) + %(grace)s::interval
     FOR NO KEY UPDATE SKIP LOCKED

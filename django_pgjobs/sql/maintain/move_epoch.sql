@@ -1,8 +1,8 @@
--- move_epoch: begin a new epoch of the claim index.
+-- move_epoch: begin a new epoch of pending rows.
 --
 -- From now on new pending rows take it; claims look at the old one too, until nothing is
--- left there and raise_epoch_low is run. setval, because nextval logs ahead and would
--- jump after a crash.
+-- left there, or what is left is kept, and raise_epoch_low is run. setval, because nextval logs
+-- ahead and would jump after a crash.
 --
 -- Returns the new `epoch`.
 SELECT setval('jobs_epoch', jobs_epoch.last_value + 1) AS epoch

@@ -42,7 +42,7 @@ WITH found AS MATERIALIZED (
         jobs_active.queue_name
     FROM jobs_active
     WHERE jobs_active.status = 'running'
-        AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
         AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.lease_expires < coalesce(%(now)s::timestamptz, statement_timestamp())
     LIMIT %(limit)s::integer
@@ -53,7 +53,7 @@ company AS MATERIALIZED (
     FROM jobs_active
     WHERE EXISTS (SELECT FROM found)
         AND jobs_active.status = 'running'
-        AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        AND jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
         AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.locked_by = ANY (ARRAY(SELECT found.locked_by FROM found))
 ),

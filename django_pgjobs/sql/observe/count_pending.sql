@@ -1,8 +1,8 @@
--- count_pending: how many jobs are pending, counted no further than `limit`.
+-- count_pending: how many jobs are pending in the epochs that claims walk, counted up to `limit`.
 --
 -- limit  int  at least 1
 --
--- A bounded count: its cost does not grow with the queue.
+-- A bounded count: its cost does not grow with the queue. Kept epochs are left out.
 --
 -- Returns `pending`, at most `limit`.
 -- Index   jobs_active_claim

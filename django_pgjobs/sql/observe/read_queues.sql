@@ -30,31 +30,90 @@ WITH RECURSIVE pending_queues AS (
         LIMIT 1
     ) AS next
 ),
-waiting AS (
-    SELECT pending_queues.queue_name,
-        sum(bounded.pending) AS pending,
-        min(bounded.oldest) AS oldest
-    FROM pending_queues
+kept_queues AS (
+    (
+        SELECT claim_floors.epoch,
+            claim_floors.queue_name
+        FROM claim_floors
+        WHERE claim_floors.generation = (SELECT jobs_floors.last_value FROM jobs_floors)
+            AND claim_floors.epoch < (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+        ORDER BY claim_floors.epoch, claim_floors.queue_name
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.epoch,
+        next.queue_name
+    FROM kept_queues
     CROSS JOIN LATERAL (
-        SELECT count(*) AS pending,
-            min(first.scheduled_at) AS oldest
-        FROM (
-            SELECT jobs_active.scheduled_at
-            FROM jobs_active
-            WHERE jobs_active.epoch = pending_queues.epoch
-                AND jobs_active.queue_name = pending_queues.queue_name
-                AND jobs_active.status = 'pending'
-            ORDER BY jobs_active.tenant_id
-            LIMIT %(limit)s::integer
-        ) AS first
-    ) AS bounded
-    GROUP BY pending_queues.queue_name
+        SELECT claim_floors.epoch,
+            claim_floors.queue_name
+        FROM claim_floors
+        WHERE claim_floors.generation = (SELECT jobs_floors.last_value FROM jobs_floors)
+            AND claim_floors.epoch < (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+            AND (claim_floors.epoch, claim_floors.queue_name) > (kept_queues.epoch, kept_queues.queue_name)
+        ORDER BY claim_floors.epoch, claim_floors.queue_name
+        LIMIT 1
+    ) AS next
+),
+waiting AS (
+    SELECT counted.queue_name,
+        sum(counted.pending) AS pending,
+        min(counted.oldest) AS oldest
+    FROM (
+        SELECT pending_queues.queue_name,
+            bounded.pending,
+            bounded.oldest
+        FROM pending_queues
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS pending,
+                min(first.scheduled_at) AS oldest
+            FROM (
+                SELECT jobs_active.scheduled_at
+                FROM jobs_active
+                WHERE jobs_active.epoch = pending_queues.epoch
+                    AND jobs_active.queue_name = pending_queues.queue_name
+                    AND jobs_active.status = 'pending'
+                ORDER BY jobs_active.tenant_id
+                LIMIT %(limit)s::integer
+            ) AS first
+        ) AS bounded
+        UNION ALL
+        SELECT kept_queues.queue_name,
+            bounded.pending,
+            bounded.oldest
+        FROM kept_queues
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS pending,
+                min(first.scheduled_at) AS oldest
+            FROM (
+                SELECT behind.scheduled_at
+                FROM claim_floors
+                CROSS JOIN LATERAL (
+                    SELECT jobs_active.scheduled_at
+                    FROM jobs_active
+                    WHERE jobs_active.epoch = kept_queues.epoch
+                        AND jobs_active.queue_name = kept_queues.queue_name
+                        AND jobs_active.tenant_id = claim_floors.tenant_id
+                        AND jobs_active.status = 'pending'
+                        AND (jobs_active.claim_order, jobs_active.id) >= (claim_floors.claim_order, claim_floors.job_id)
+                    ORDER BY jobs_active.claim_order, jobs_active.id
+                    LIMIT %(limit)s::integer
+                ) AS behind
+                WHERE claim_floors.generation = (SELECT jobs_floors.last_value FROM jobs_floors)
+                    AND claim_floors.epoch = kept_queues.epoch
+                    AND claim_floors.queue_name = kept_queues.queue_name
+                LIMIT %(limit)s::integer
+            ) AS first
+        ) AS bounded
+    ) AS counted
+    WHERE counted.pending > 0
+    GROUP BY counted.queue_name
 ),
 owned AS (
     SELECT jobs_active.queue_name,
         count(*) AS running
     FROM jobs_active
-    WHERE jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+    WHERE jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
         AND jobs_active.locked_at IS NOT NULL
         AND jobs_active.status = 'running'
     GROUP BY jobs_active.queue_name

@@ -21,7 +21,7 @@ SELECT (
         FROM jobs_active
         WHERE jobs_active.status = 'running'
             AND jobs_active.locked_at IS NOT NULL
-            AND jobs_active.epoch >= (SELECT jobs_epoch_low.last_value FROM jobs_epoch_low)
+            AND jobs_active.epoch >= (SELECT jobs_running_epoch_low.last_value FROM jobs_running_epoch_low)
             AND jobs_active.lease_expires < clock_timestamp()
     ) AS expired_leases,
     (

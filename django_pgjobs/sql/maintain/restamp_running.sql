@@ -1,38 +1,15 @@
--- restamp_jobs: move up to `limit` pending and running rows of other epochs to the newest.
+-- restamp_running: move up to `limit` running rows of other epochs to the newest.
 --
 -- limit       int     at least 1
 -- from_epoch  bigint  look at no older ones: each that is looked at costs its dead entries
 --
--- What was left behind by a move, what a transaction that began before the move committed
--- after it, and rows of an epoch that does not exist yet (a restored backup whose
--- sequences were not). Claims find them again.
---
 -- Returns `id` of each row moved.
 -- Locks   jobs_active rows, SKIP LOCKED, until commit.
--- Index   jobs_active_claim, jobs_active_running
+-- Index   jobs_active_running
 WITH stray AS MATERIALIZED (
     SELECT strays.id
-    FROM jobs_epoch AS newest
+    FROM jobs_running_epoch AS newest
     CROSS JOIN LATERAL (
-        (
-            SELECT jobs_active.id
-            FROM jobs_active
-            WHERE jobs_active.epoch >= %(from_epoch)s::bigint
-                AND jobs_active.epoch < newest.last_value
-                AND jobs_active.status = 'pending'
-            ORDER BY jobs_active.epoch
-            LIMIT %(limit)s::integer
-        )
-        UNION ALL
-        (
-            SELECT jobs_active.id
-            FROM jobs_active
-            WHERE jobs_active.epoch > newest.last_value
-                AND jobs_active.status = 'pending'
-            ORDER BY jobs_active.epoch
-            LIMIT %(limit)s::integer
-        )
-        UNION ALL
         (
             SELECT jobs_active.id
             FROM jobs_active
@@ -61,13 +38,13 @@ held AS MATERIALIZED (
         SELECT jobs_active.id
         FROM jobs_active
         WHERE jobs_active.id = stray.id
-            AND jobs_active.status IN ('pending', 'running')
+            AND jobs_active.status = 'running'
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
 )
 UPDATE jobs_active
-SET epoch = (SELECT jobs_epoch.last_value FROM jobs_epoch)
+SET epoch = (SELECT jobs_running_epoch.last_value FROM jobs_running_epoch)
 FROM held
 WHERE jobs_active.id = held.id
-    AND jobs_active.status IN ('pending', 'running')
+    AND jobs_active.status = 'running'
 RETURNING jobs_active.id
