@@ -188,7 +188,8 @@ class CronScheduleAdmin(ConfigAdmin):
         entry: str,
     ) -> None:
         done = 0
-        for schedule in queryset:
+        # In the order in which migrate locks them.
+        for schedule in queryset.order_by("pk"):
             try:
                 is_done = operation(request.user, schedule.pk)
             except PermissionRequired:

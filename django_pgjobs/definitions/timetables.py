@@ -91,7 +91,7 @@ class Timetable:
     ) -> tuple[list[datetime], bool]:
         """Return the last ``limit`` slots after ``after`` and not after ``until``, in order.
 
-        Takes time in proportion to ``limit``, however many there are.
+        Takes time in proportion to ``limit``, however long the span is.
 
         Returns:
             The slots, and whether these are all of them.
@@ -102,8 +102,8 @@ class Timetable:
         found = list(islice(self._until(after, until), limit + 1))
         if len(found) <= limit:
             return found, True
-        # Back from the end, in growing steps.
-        step, found = _SECOND, []
+        # Back from the end: by what as many took at the beginning, and further if need be.
+        step, found = found[-1] - found[0], []
         while len(found) < limit:
             start = max(after, until - step)
             found = list(deque(self._until(start, until), maxlen=limit))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
-from ..definitions.timetables import read_timetable
+from ..definitions.timetables import Timetable, read_timetable
 from ..policies import ON_TIME, CatchUp, Overlap
 from ..store.schedules import DueSchedule
 
@@ -65,13 +65,13 @@ def decide(schedule: DueSchedule, *, is_unfinished: bool) -> Decision:
         InvalidSchedule: the expression or the zone is invalid.
     """
     timetable = read_timetable(schedule.cron_expression, schedule.timezone)
-    due, is_all = timetable.latest(
-        after=schedule.handled_until,
-        until=schedule.now,
-        limit=schedule.catch_up_limit + _MOST_ON_TIME,
-    )
     next_run_at = timetable.next(max(schedule.handled_until, schedule.now)).at
-    wanted, missed, is_cut = _catch_up(schedule, due, is_all)
+    on_time, _ = timetable.latest(
+        after=max(schedule.handled_until, schedule.now - ON_TIME),
+        until=schedule.now,
+        limit=_MOST_ON_TIME,
+    )
+    wanted, missed, is_cut = _catch_up(schedule, on_time, timetable)
     fire, skip, queue = _without_overlap(schedule, wanted, is_unfinished)
     return Decision(
         fire=tuple(fire),
@@ -79,7 +79,8 @@ def decide(schedule: DueSchedule, *, is_unfinished: bool) -> Decision:
         queue=queue,
         missed=missed,
         is_cut=is_cut,
-        handled_until=due[-1] if due else None,
+        # The last of the wanted is the last that was due, whatever the policy.
+        handled_until=wanted[-1] if wanted else None,
         next_run_at=next_run_at,
     )
 
@@ -98,20 +99,25 @@ def jitter_of(schedule: DueSchedule, slot: datetime) -> timedelta:
 
 
 def _catch_up(
-    schedule: DueSchedule, due: list[datetime], is_all: bool
+    schedule: DueSchedule, on_time: list[datetime], timetable: Timetable
 ) -> tuple[list[datetime], Missed | None, bool]:
     """Return which due slots to fire, what the first stands for, and whether some were cut."""
-    on_time = [slot for slot in due if schedule.now - slot < ON_TIME]
-    late = due[: len(due) - len(on_time)]
+    limit = schedule.catch_up_limit
     if schedule.catch_up == CatchUp.CATCH_UP:
-        kept = late[-schedule.catch_up_limit :]
-        return kept + on_time, None, not is_all or len(kept) < len(late)
-    fire = on_time or late[-1:]
-    given_up = late if on_time else late[:-1]
-    if schedule.catch_up != CatchUp.COLLAPSE or not given_up:
-        return fire, None, False
-    told = given_up[-schedule.catch_up_limit :]
-    return fire, Missed(tuple(told), is_all and len(told) == len(given_up)), False
+        late, is_all = _late(schedule, timetable, limit)
+        return late + on_time, None, not is_all
+    if schedule.catch_up == CatchUp.COLLAPSE:
+        # One more where it is fired itself.
+        late, is_all = _late(schedule, timetable, limit + (not on_time))
+        told = late if on_time else late[:-1]
+        return on_time or late[-1:], Missed(tuple(told), is_all) if told else None, False
+    return on_time or _late(schedule, timetable, 1)[0], None, False
+
+
+def _late(schedule: DueSchedule, timetable: Timetable, limit: int) -> tuple[list[datetime], bool]:
+    """Return the latest slots that were missed, and whether these are all of them."""
+    until = schedule.now - ON_TIME
+    return timetable.latest(after=schedule.handled_until, until=until, limit=limit)
 
 
 def _without_overlap(

@@ -115,6 +115,23 @@ def the_mark_of_a_schedule_does_not_go_back(connection):
         assert schedule.last_slot_at == now
 
 
+def no_slot_from_before_a_schedule_was_resumed(connection):
+    now = factories.server_now()
+    factories.CronScheduleFactory(active_since=now, last_slot_at=now - calls.LEASE)
+    (due,) = schedules.lock_due_schedules(connection, limit=10)
+    assert due.handled_until == now
+
+
+def a_paused_schedule_does_not_fire(connection):
+    factories.CronScheduleFactory(enabled=False)
+    assert schedules.lock_due_schedules(connection, limit=10) == []
+
+
+def a_removed_schedule_does_not_fire(connection):
+    factories.CronScheduleFactory(removed_at=factories.server_now())
+    assert schedules.lock_due_schedules(connection, limit=10) == []
+
+
 # What is taken out. Conditions become true, so that what stands around them still fits.
 TOKEN = [
     ("AND jobs_active.fence_token = given.fence_token", "AND true"),
@@ -369,6 +386,28 @@ MUTANTS = [
             ]
         },
         oracle=the_mark_of_a_schedule_does_not_go_back,
+    ),
+    Mutant(
+        "slots from before a schedule was resumed",
+        {
+            "maintain/lock_due_schedules": [
+                (
+                    "greatest(cron_schedules.active_since, cron_schedules.last_slot_at)",
+                    "cron_schedules.last_slot_at",
+                )
+            ]
+        },
+        oracle=no_slot_from_before_a_schedule_was_resumed,
+    ),
+    Mutant(
+        "schedules that are paused",
+        {"maintain/lock_due_schedules": [("WHERE cron_schedules.enabled", "WHERE true")]},
+        oracle=a_paused_schedule_does_not_fire,
+    ),
+    Mutant(
+        "schedules that are removed",
+        {"maintain/lock_due_schedules": [("AND cron_schedules.removed_at IS NULL", "AND true")]},
+        oracle=a_removed_schedule_does_not_fire,
     ),
     Mutant(
         "expire what runs",

@@ -8,7 +8,9 @@ import pytest
 from django.db import connection
 
 from django_pgjobs.models import ActiveJob, CronSchedule
+from django_pgjobs.observability.plans import nodes
 from django_pgjobs.states import JobStatus
+from django_pgjobs.store.explain import explain
 from django_pgjobs.store.schedules import (
     Advance,
     advance_schedules,
@@ -100,6 +102,21 @@ class TestLockDueSchedules:
         found = lock_due_schedules(connection, limit=2)
 
         assert [row.name for row in found] == ["3", "2"]
+
+    def test_thousands_of_schedules_that_are_not_due_are_not_read(self, connect):
+        raw = connect()
+        raw.execute(
+            "INSERT INTO cron_schedules (name, job_name, cron_expression, next_run_at) "
+            "SELECT n::text, 'tests.noop', '0 6 * * *', now() + n * interval '1 second' "
+            "FROM generate_series(1, 5000) AS n"
+        )
+        raw.execute("ANALYZE cron_schedules")
+
+        plan = explain(raw, "maintain/lock_due_schedules", {"limit": 100})
+
+        assert [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"] == []
+        used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+        assert {"cron_schedules_due", "cron_schedules_queued"} <= used
 
     def test_what_another_process_fires_is_left_to_it(self, connect):
         factories.CronScheduleFactory()

@@ -5,7 +5,8 @@
 --
 -- First part of firing: the rows stay locked until the slots have been fired and the schedules
 -- have moved on, in one transaction. Found are those whose time has come, and those with a slot
--- that waits for a job which is unfinished no longer.
+-- that waits for a job which is unfinished no longer. The sub-select is no NOT EXISTS, which may
+-- be planned as a hash of the whole table of jobs.
 --
 -- Returns the columns that decide what is due, and the server's `now`.
 -- Locks   cron_schedules rows, SKIP LOCKED, until commit.
@@ -31,10 +32,11 @@ WHERE cron_schedules.enabled
         OR cron_schedules.next_run_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
         OR (
             cron_schedules.queued_slot_at IS NOT NULL
-            AND NOT EXISTS (
-                SELECT FROM jobs_active
+            AND (
+                SELECT jobs_active.id
+                FROM jobs_active
                 WHERE jobs_active.id = cron_schedules.last_job_id
-            )
+            ) IS NULL
         )
     )
 ORDER BY cron_schedules.next_run_at
