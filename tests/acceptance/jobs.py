@@ -142,6 +142,25 @@ def until_cancelled(context: JobContext) -> None:
     note(context, "end")
 
 
+@job(max_attempts=5)
+def hog(context: JobContext, gate: str) -> None:
+    """Compute until the file ``gate`` exists, and never wait for anything."""
+    note(context, "start")
+    deadline = monotonic() + LONGEST
+    while not Path(gate).exists():
+        assert monotonic() < deadline
+        sum(number * number for number in range(200_000))
+    note(context, "end")
+
+
+@job
+def ask_often() -> None:
+    """Execute ten queries."""
+    with connection.cursor() as cursor:
+        for _ in range(10):
+            cursor.execute("SELECT repeat('x', 100)")
+
+
 @job(max_attempts=2)
 def kill_own_process(context: JobContext) -> None:
     """Take the worker down, as a segmentation fault would."""

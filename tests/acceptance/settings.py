@@ -17,6 +17,11 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.acceptance"]
 if "PGJOBS_TEST_DIRECT_URL" in os.environ:
     DATABASES["direct"] = env.db_url("PGJOBS_TEST_DIRECT_URL")
 
+# What keeps much: connections that live on, and Django's log of their queries.
+if "PGJOBS_TEST_DEBUG" in os.environ:
+    DEBUG = True
+    DATABASES["default"]["CONN_MAX_AGE"] = None
+
 # The host name and process id that containers often share.
 if "PGJOBS_TEST_IDENTITY" in os.environ:
     _host, _pid = os.environ["PGJOBS_TEST_IDENTITY"].split()
