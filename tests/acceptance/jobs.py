@@ -20,7 +20,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.dispatch import receiver
 
-from django_pgjobs import JobContext, job
+from django_pgjobs import Breaker, JobContext, job
 from django_pgjobs.signals import job_started
 from tests.ledger import note
 
@@ -412,3 +412,63 @@ def fork_and_crash(context: JobContext, gate: str) -> None:
         os._exit(0)
     wait_for_gate(f"{gate}.pid")
     os._exit(7)
+
+
+class Unspeakable(Exception):
+    """Nothing about it can be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+#: What handlers raise and return that is hard to write down.
+HOSTILE = {
+    "NUL": lambda: ValueError("a\x00b"),
+    "surrogate": lambda: ValueError("\ud800"),
+    "unspeakable": Unspeakable,
+    "ten megabytes": lambda: ValueError("x" * 10_000_000),
+    "exit": lambda: SystemExit(3),
+    "not a number": lambda: float("nan"),
+    "text with NUL": lambda: "a\x00b",
+    "text with a surrogate": lambda: "\ud800",
+    "much text": lambda: "x" * 10_000_000,
+    "no JSON": object,
+}
+
+
+@job(max_attempts=1)
+def hostile(context: JobContext, kind: str) -> Any:
+    """Raise or return something hostile."""
+    note(context, "start")
+    value = HOSTILE[kind]()
+    if isinstance(value, BaseException):
+        raise value
+    note(context, "end")
+    return value
+
+
+@job(max_attempts=3)
+def poison(context: JobContext, gate: str) -> None:
+    """Kill the process when the file ``gate`` exists."""
+    note(context, "start")
+    wait_for_gate(gate)
+    os._exit(1)
+
+
+@job(max_attempts=2)
+def bystander(context: JobContext, gate: str) -> None:
+    """Run until the file ``gate`` exists; harm nobody."""
+    note(context, "start")
+    wait_for_gate(gate)
+    note(context, "end")
+
+
+@job(max_attempts=50, breaker=Breaker(name="bank", minimum=5, cooldown=timedelta(seconds=1)))
+def pay(context: JobContext, bank: str) -> None:
+    """Fail until the file ``bank`` exists."""
+    note(context, "start")
+    if not Path(bank).exists():
+        raise ConnectionError("The bank is closed.")
+    note(context, "end")

@@ -132,6 +132,38 @@ def a_removed_schedule_does_not_fire(connection):
     assert schedules.lock_due_schedules(connection, limit=10) == []
 
 
+def an_open_breaker_keeps_its_jobs(connection):
+    factories.BreakerFactory(state="open")
+    factories.pending_job()
+    assert calls.claim_jobs(connection).jobs == []
+    assert calls.claim_jobs_of_tenant(connection).jobs == []
+
+
+def what_a_breaker_does_not_name_is_claimed(connection):
+    factories.BreakerFactory(state="open")
+    factories.pending_job(job_name="tests.other")
+    assert len(calls.claim_jobs(connection).jobs) == 1
+
+
+def a_suspect_is_buried(connection):
+    factories.running_job(losses=2, max_attempts=9, lease_expired_by=calls.LEASE)
+    assert [row.status for row in calls.reap(connection)] == ["dead"]
+
+
+def company_costs_no_attempt(connection):
+    for _ in range(2):
+        factories.running_job(lease_expired_by=calls.LEASE)
+    calls.reap(connection)
+    query = "SELECT array_agg(attempt) FROM jobs_active"
+    assert connection.execute(query).fetchone() == ([0, 0],)
+
+
+def one_run_is_one_run(connection):
+    for _ in range(2):
+        factories.running_job(max_attempts=1, lease_expired_by=calls.LEASE)
+    assert [row.status for row in calls.reap(connection)] == ["dead", "dead"]
+
+
 # What is taken out. Conditions become true, so that what stands around them still fits.
 TOKEN = [
     ("AND jobs_active.fence_token = given.fence_token", "AND true"),
@@ -351,6 +383,42 @@ MUTANTS = [
             ]
         },
         ("floors are written again, a claim and one that is undone",),
+    ),
+    Mutant(
+        "claim through an open breaker",
+        {
+            name: [("breakers.state <> 'closed'\n),", "false\n),")]
+            for name in ("claim/claim_jobs", "claim/claim_jobs_of_tenant")
+        },
+        oracle=an_open_breaker_keeps_its_jobs,
+    ),
+    Mutant(
+        "hold what is not of the breaker",
+        {
+            "claim/claim_jobs": [
+                ("jobs_active.job_name = ANY ((SELECT held", "'tests.noop' = ANY ((SELECT held"),
+            ]
+        },
+        oracle=what_a_breaker_does_not_name_is_claimed,
+    ),
+    Mutant(
+        "reap a suspect like any other",
+        {"maintain/reap_leases": [("WHEN found.losses >= 2 THEN", "WHEN false THEN")]},
+        oracle=a_suspect_is_buried,
+    ),
+    Mutant(
+        "charge the neighbours of a killer",
+        {"maintain/reap_leases": [("count(*) > 1 OR EXISTS (", "false AND EXISTS (")]},
+        oracle=company_costs_no_attempt,
+    ),
+    Mutant(
+        "run twice what may run once",
+        {
+            "maintain/reap_leases": [
+                ("owners.had_several AND found.max_attempts > 1", "owners.had_several")
+            ]
+        },
+        oracle=one_run_is_one_run,
     ),
     Mutant(
         "redrive a copy",
