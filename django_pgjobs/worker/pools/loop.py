@@ -166,6 +166,16 @@ class LoopPool:
 
     # In the loop's thread.
 
+    def sweep(self) -> None:
+        """Give back attempts whose tasks somebody has cancelled before they began.
+
+        Such a task ends without a word. To look for them now and then costs less than to be
+        called at the end of each.
+        """
+        for attempt, (task, _) in list(self._running.items()):
+            if task.done():
+                self._note(attempt, released(attempt))
+
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             loop = runner.get_loop()
@@ -200,15 +210,9 @@ class LoopPool:
     def _begin(self, attempt: Attempt, lane: Lane) -> None:
         task = self._loop.create_task(self._carry(attempt), context=lane.context_of_job())
         self._running[attempt] = task, lane
-        task.add_done_callback(lambda _: self._note_end(attempt))
 
     async def _carry(self, attempt: Attempt) -> None:
         self._note(attempt, await self._work(attempt))
-
-    def _note_end(self, attempt: Attempt) -> None:
-        # A task that somebody has cancelled before it began has no outcome.
-        if attempt in self._running:
-            self._note(attempt, released(attempt))
 
     def _note(self, attempt: Attempt, outcome: Outcome) -> None:
         _, lane = self._running.pop(attempt, (None, None))

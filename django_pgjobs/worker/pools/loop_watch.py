@@ -26,6 +26,9 @@ class Watched(Protocol):
     def running(self) -> list[Attempt]:
         """Return the attempts that have a task."""
 
+    def sweep(self) -> None:
+        """Give back attempts that ended without a word. Called in the loop."""
+
     def current(self) -> tuple[Attempt | None, str]:
         """Return whose turn it is, if that is known, and where the loop's thread is."""
 
@@ -91,6 +94,7 @@ class LoopWatch:
     def _answer(self) -> None:
         self._asked_at = None
         self._has_warned = False
+        self._loop.sweep()
 
     def _note_block(self, seconds: float) -> None:
         is_stuck = seconds > self._patience and not self._is_stuck
