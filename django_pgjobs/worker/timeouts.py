@@ -15,9 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from ..exceptions import JobTimeout
+
+#: So many deadlines that nobody waits for are not worth the trouble.
+_FEW: Final = 1_000
 
 
 class Deadline:
@@ -72,6 +75,7 @@ class Deadline:
             if self.has_passed and not isinstance(error, JobTimeout):
                 # Set, but not yet delivered: take it back.
                 _set_async_exception(threading.get_ident(), None)
+        self._watch.drop(self)
 
     def pass_(self) -> None:
         """Raise in the block's thread, if the block has not ended; the second time, give it up."""
@@ -115,6 +119,7 @@ class DeadlineWatch:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int, Passing]] = []
+        self._dropped: set[Passing] = set()
         self._numbers = itertools.count()
         self._is_stopped = False
         self._thread: threading.Thread | None = None
@@ -131,6 +136,19 @@ class DeadlineWatch:
             elif self._heap[0][2] is deadline:
                 self._changed.notify()
 
+    def drop(self, deadline: Passing) -> None:
+        """Forget a deadline that nobody waits for any more.
+
+        They are taken out when they are most of what there is: else a job that ends in a
+        second would be kept in memory for as long as its timeout.
+        """
+        with self._changed:
+            self._dropped.add(deadline)
+            if len(self._dropped) > max(_FEW, len(self._heap) // 2):
+                self._heap = [entry for entry in self._heap if entry[2] not in self._dropped]
+                heapq.heapify(self._heap)
+                self._dropped.clear()
+
     def stop(self) -> None:
         """End the thread. Deadlines that have not passed never will."""
         with self._changed:
@@ -146,7 +164,10 @@ class DeadlineWatch:
                 if self._is_stopped:
                     return
                 _, _, deadline = heapq.heappop(self._heap)
-            deadline.pass_()
+                is_dropped = deadline in self._dropped
+                self._dropped.discard(deadline)
+            if not is_dropped:
+                deadline.pass_()
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= monotonic()

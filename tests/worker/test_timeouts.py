@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from functools import partial
+from time import monotonic
 
 import pytest
 
@@ -55,6 +58,32 @@ def test_a_deadline_that_passes_at_the_last_moment_raises_inside_the_block(watch
 
     spin(1000)
     assert raised_inside or deadline.has_passed
+
+
+def test_what_has_ended_in_time_is_not_kept_until_its_deadline(watch):
+    class Argument:
+        pass
+
+    kept = []
+    for _ in range(5_000):
+        argument = Argument()
+        kept.append(weakref.ref(argument))
+        with Deadline(watch, 3600.0, on_overdue=partial(print, argument)):
+            pass
+    del argument
+
+    assert sum(reference() is not None for reference in kept) <= 1_001
+
+
+def test_a_deadline_among_many_that_have_ended_passes_all_the_same(watch):
+    def drop_many_and_spin():
+        for _ in range(3_000):
+            watch.drop(ended := Deadline(watch, 3600.0))
+            watch.add(monotonic() + 3600, ended)
+        spin()
+
+    with pytest.raises(JobTimeout), Deadline(watch, 0.5):
+        drop_many_and_spin()
 
 
 def test_no_deadline_means_no_thread(watch):

@@ -166,9 +166,10 @@ class Place:
 
     def _run(self, process: PoolProcess, attempt: Attempt) -> Success | Ending | Recorded:
         definition = self._registry.find(attempt.job.job_name)
+        alarm = None
         if definition is not None and definition.timeout is not None:
             seconds = (definition.timeout + self._options.grace).total_seconds()
-            self._kill_after(seconds + _LAST_WORDS, attempt, Killed.TIMEOUT)
+            alarm = self._kill_after(seconds + _LAST_WORDS, attempt, Killed.TIMEOUT)
         if definition is not None:
             # Its progress is watched here, where its lease is renewed.
             attempt.context.begin(None, definition.progress_timeout)
@@ -181,6 +182,9 @@ class Place:
             if end.killed is Killed.STOPPED or not end.has_begun:
                 return released(attempt)
             return self._report(definition, attempt, end, monotonic() - began)
+        finally:
+            if alarm is not None:
+                self._watch.drop(alarm)
 
     def _report(
         self,
@@ -223,8 +227,8 @@ class Place:
         # It was killed too late to hit its handler.
         return attempt.is_alone or process.killed is not None
 
-    def _kill_after(self, seconds: float, attempt: Attempt, reason: Killed) -> None:
-        self._after(seconds, lambda: self._kill_if_running(attempt, reason))
+    def _kill_after(self, seconds: float, attempt: Attempt, reason: Killed) -> Alarm:
+        return self._after(seconds, lambda: self._kill_if_running(attempt, reason))
 
     def _kill_if_running(self, attempt: Attempt, reason: Killed) -> None:
         with self._lock:
@@ -236,8 +240,10 @@ class Place:
             if self._process is process and not process.is_ready:
                 process.kill(Killed.NOT_READY)
 
-    def _after(self, seconds: float, act: Callable[[], None]) -> None:
-        self._watch.add(monotonic() + seconds, Alarm(act))
+    def _after(self, seconds: float, act: Callable[[], None]) -> Alarm:
+        alarm = Alarm(act)
+        self._watch.add(monotonic() + seconds, alarm)
+        return alarm
 
 
 def block_signals() -> None:
