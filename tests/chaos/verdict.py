@@ -24,6 +24,9 @@ RECORDS_BESIDES = 100
 #: How processes end: in good order, isolated, by a job of theirs, by a second signal, killed.
 EXIT_CODES = {0, 1, 3, 128 + signal.SIGTERM, -signal.SIGKILL}
 
+#: Why a worker ends with 1; a supervisor does when one of its workers was killed.
+ISOLATED = re.compile("reason=isolated|supervisor stopped: exit_code=1")
+
 #: While they have not begun, or when they have ended and Python has not, they have no handler.
 RUNNING = re.compile(r"(worker|maintenance|producer) started(?!.* stopped)", re.DOTALL)
 
@@ -190,10 +193,11 @@ def _judge_process(verdict: Verdict, process: Process) -> None:
     is_fine = code is None or code in EXIT_CODES
     if not is_fine and (code != -signal.SIGTERM or RUNNING.search(log)):
         verdict.problems.append(f"{name} ended with {code}: {log[-2000:]}")
-    if code == 1 and "reason=isolated" not in log:
+    if code == 1 and not ISOLATED.search(log):
         verdict.problems.append(f"{name} failed: {log[-2000:]}")
-    if "Exception in thread" in log:
-        verdict.problems.append(f"a thread of {name} died: {log[-3000:]}")
+    for sign in ("Exception in thread", "CommandError"):
+        if sign in log:
+            verdict.problems.append(f"{name}: {log[log.index(sign) :][:3000]}")
     records = len(re.findall(r"(?m)^@ ", log))
     bound = RECORDS_BESIDES + RECORDS_A_SECOND * process.age
     if records > bound:
