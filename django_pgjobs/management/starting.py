@@ -11,9 +11,11 @@ from typing import Final
 
 import psycopg
 from django.core.management.base import CommandError
-from django.db import OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections
 
+from ..administration.declaring import compare
 from ..conf import PgJobsSettings
+from ..definitions.registry import Registry
 from ..observability.connections import explain_shortage
 from ..observability.schema import missing_migrations
 from ..store.connecting import SessionOptions, connect
@@ -88,6 +90,30 @@ def warn_of_shortage(settings: PgJobsSettings, needed: int) -> None:
         return
     for sentence in explain_shortage(needed, limits):
         logger.warning(sentence)
+
+
+def warn_of_other_schedules(alias: str, registry: Registry) -> None:
+    """Log which schedules the code declares otherwise than the database has them.
+
+    Of this code only: schedules that the database has besides may be those of newer code.
+    """
+    if not registry.schedules:
+        return
+    try:
+        changes = compare(registry)
+    except DatabaseError as error:
+        logger.info("The schedules of the code were not compared: %s", _line(error))
+        return
+    finally:
+        # Of a process that does not use Django's connections.
+        connections[alias].close()
+    names = [*changes.created, *changes.changed, *changes.restored, *changes.taken]
+    if names:
+        logger.warning(
+            "The code declares schedules otherwise than the database has them: %s. Run manage.py "
+            "migrate or pgjobs_schedules --sync, if this code is the newest.",
+            ", ".join(names),
+        )
 
 
 def explain_missing(alias: str, missing: list[str]) -> str:

@@ -7,6 +7,7 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_pgjobs.administration.declaring import synchronise
 from django_pgjobs.definitions.registry import registry
 from django_pgjobs.models import ActiveJob, CronSchedule
 from tests import factories
@@ -99,3 +100,21 @@ def test_what_code_declares_is_compared_and_written(tell, monkeypatch):
     assert tell("--sync") == ["created: daily"]
     assert CronSchedule.objects.get().name == "daily"
     assert tell("--diff") == ["-"]
+
+
+def test_maintenance_tells_what_code_declares_otherwise(tell, monkeypatch, caplog):
+    from tests.administration.test_declaring import code
+
+    synchronise(code(weekly={}, old={}))
+    declared = code(daily={}, weekly={"cron": "0 6 * * 1"})
+    monkeypatch.setattr(registry, "_schedules", declared._schedules)
+
+    call_command("pgjobs_maintain", "--once")
+
+    assert "otherwise than the database has them: daily, weekly. Run manage.py" in caplog.text
+    assert "old" not in caplog.text
+    assert CronSchedule.objects.count() == 2
+    caplog.clear()
+    synchronise(declared)
+    call_command("pgjobs_maintain", "--once")
+    assert "otherwise" not in caplog.text

@@ -13,7 +13,7 @@ from ...conf import get_settings
 from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
 from ...terminal import log_to_stderr
-from ..starting import require_schema, wait_for_schema
+from ..starting import require_schema, wait_for_schema, warn_of_other_schedules
 
 
 class Command(BaseCommand):
@@ -34,9 +34,11 @@ class Command(BaseCommand):
         log_to_stderr()
         if options["once"]:
             require_schema(settings.database)
+            warn_of_other_schedules(settings.database, registry)
             maintainer.run_once()
             return
         wait_for_schema(settings.database, is_stopped=lambda: False)
+        warn_of_other_schedules(settings.database, registry)
         loop = threading.Thread(target=maintainer.run, name="pgjobs-maintenance")
         # Blocked here and in every thread started from here; the wait below takes them.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
