@@ -34,8 +34,9 @@ from .service import Report
 
 logger = logging.getLogger("django_pgjobs.maintenance")
 
-#: Bounds the length of one transaction: each schedule may have a thousand slots to catch up with.
+#: Bound the length of one transaction: each schedule may have a thousand slots to catch up with.
 SCHEDULES_AT_MOST: Final = 200
+SLOTS_AT_MOST: Final = 2_000
 
 #: Until a schedule that cannot be fired is looked at again.
 _TRY_AGAIN: Final = timedelta(minutes=10)
@@ -75,17 +76,17 @@ class Scheduler:
         limit = min(batch_size, SCHEDULES_AT_MOST)
         with connection.transaction():
             schedules = lock_due_schedules(connection, limit=limit, now=now)
-            fired = self._fire(connection, schedules, now) if schedules else []
-        return Report(touched=[slot.job_id for slot in fired], is_full=len(schedules) >= limit)
+            decisions = _decide_all(schedules, _unfinished(connection, schedules))
+            fired = self._fire(connection, decisions, now) if decisions else []
+        is_full = len(schedules) >= limit or len(decisions) < len(schedules)
+        return Report(touched=[slot.job_id for slot in fired], is_full=is_full)
 
     def _fire(
         self,
         connection: psycopg.Connection[Any],
-        schedules: Sequence[DueSchedule],
+        decisions: Sequence[tuple[DueSchedule, Decision | InvalidSchedule]],
         now: datetime | None,
     ) -> list[FiredSlot]:
-        unfinished = _unfinished(connection, schedules)
-        decisions = [(schedule, _decide(schedule, unfinished)) for schedule in schedules]
         firings = [
             firing
             for schedule, decision in decisions
@@ -160,6 +161,21 @@ def _unfinished(
         if schedule.last_job_id is not None and schedule.overlap != Overlap.ALLOW
     ]
     return set(list_unfinished_jobs(connection, ids)) if ids else set()
+
+
+def _decide_all(
+    schedules: Sequence[DueSchedule], unfinished: set[JobId]
+) -> list[tuple[DueSchedule, Decision | InvalidSchedule]]:
+    """Return what to do about the schedules, or about the first of them if that is enough."""
+    decisions: list[tuple[DueSchedule, Decision | InvalidSchedule]] = []
+    slots = 0
+    for schedule in schedules:
+        if slots >= SLOTS_AT_MOST:
+            break
+        decision = _decide(schedule, unfinished)
+        decisions.append((schedule, decision))
+        slots += len(decision.fire) if isinstance(decision, Decision) else 0
+    return decisions
 
 
 def _decide(schedule: DueSchedule, unfinished: set[JobId]) -> Decision | InvalidSchedule:
