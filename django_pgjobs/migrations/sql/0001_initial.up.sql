@@ -424,6 +424,9 @@ CREATE UNLOGGED TABLE outcome_counts (
     CONSTRAINT outcome_counts_pkey PRIMARY KEY (subject, counted_at, worker_id)
 );
 
+-- Maintenance drops the oldest.
+CREATE INDEX outcome_counts_age ON outcome_counts (counted_at);
+
 -- Presence of worker processes: derived, so it need not survive a crash.
 CREATE UNLOGGED TABLE job_workers (
     worker_id     text        NOT NULL,

@@ -5,10 +5,12 @@
 --
 -- Returns `subject` of each count.
 -- Locks   the rows, SKIP LOCKED, until commit.
+-- Index   outcome_counts_age
 WITH old AS MATERIALIZED (
     SELECT outcome_counts.ctid
     FROM outcome_counts
     WHERE outcome_counts.counted_at < clock_timestamp() - %(kept)s::interval
+    ORDER BY outcome_counts.counted_at
     LIMIT %(limit)s::integer
     FOR UPDATE SKIP LOCKED
 )
