@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connections, transaction
@@ -13,7 +13,14 @@ from ..conf import get_settings
 from ..definitions.definition import JobDefinition
 from ..definitions.payloads import encode, encode_payload
 from ..exceptions import EnqueueError
-from ..store.enqueue import NewJob, copy_jobs, enqueue_job, enqueue_jobs, find_unfinished
+from ..store.enqueue import (
+    NewJob,
+    copy_jobs,
+    enqueue_job,
+    enqueue_jobs,
+    find_unfinished,
+    reserve_ids,
+)
 from ..store.execute import JobId
 from .options import EnqueueOptions, aware
 from .waking import wake_for
@@ -120,19 +127,52 @@ def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:
                 EnqueuedJob(job_id, job.job_name, created=True)
                 for job_id, job in zip(ids, prepared, strict=True)
             ]
-        enqueued: list[EnqueuedJob] = []
-        for start in range(0, len(prepared), INSERT_AT_MOST):
-            enqueued += _insert(connection, prepared[start : start + INSERT_AT_MOST])
+        insert = _insert if len(prepared) <= INSERT_AT_MOST else _insert_in_parts
+        enqueued = insert(connection, prepared)
         wake_for(connection, prepared)
         return enqueued
 
 
-def _insert(connection: Any, jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
+def _insert_in_parts(connection: Any, jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
+    """Write jobs in several statements, in the order of their keys.
+
+    Two calls with common keys would deadlock in any other order. The ids and the due times are
+    those of the order in which the jobs were given: they decide what is claimed first.
+    """
+    reserved = reserve_ids(connection, count=len(jobs))
+    now = reserved[0].now
+    order = sorted(range(len(jobs)), key=lambda index: _key(jobs[index], index))
+    found: dict[int, EnqueuedJob] = {}
+    for start in range(0, len(order), INSERT_AT_MOST):
+        part = order[start : start + INSERT_AT_MOST]
+        written = _insert(
+            connection,
+            [_due(jobs[index], now) for index in part],
+            [reserved[index].id for index in part],
+        )
+        found.update(zip(part, written, strict=True))
+    return [found[index] for index in range(len(jobs))]
+
+
+def _key(job: NewJob, index: int) -> tuple[int, str, bool, str, int]:
+    """Return what the statement sorts by. Code points are in the order of UTF-8's bytes."""
+    key = job.idempotency_key
+    return (job.tenant_id, job.job_name, key is None, key or "", index)
+
+
+def _due(job: NewJob, now: datetime) -> NewJob:
+    return replace(job, scheduled_at=job.scheduled_at or now + (job.delay or timedelta(0)))
+
+
+def _insert(
+    connection: Any, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None
+) -> list[EnqueuedJob]:
     found: dict[int, EnqueuedJob] = {}
     missing = list(range(len(jobs)))
     for _ in range(_TRIES):
         batch = [jobs[index] for index in missing]
-        for written in enqueue_jobs(connection, batch):
+        own_ids = None if ids is None else [ids[index] for index in missing]
+        for written in enqueue_jobs(connection, batch, own_ids):
             index = missing[written.position - 1]
             found[index] = EnqueuedJob(written.id, jobs[index].job_name, created=True)
         missing = [index for index in missing if index not in found]

@@ -95,9 +95,12 @@ def enqueue_job(connection: Executor, job: NewJob) -> JobId | None:
     return ids[0] if ids else None
 
 
-def enqueue_jobs(connection: Executor, jobs: Sequence[NewJob]) -> list[WrittenJob]:
+def enqueue_jobs(
+    connection: Executor, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None
+) -> list[WrittenJob]:
     """Write many jobs in one statement. See sql/enqueue/enqueue_jobs.sql."""
     params = {
+        "ids": None if ids is None else list(ids),
         "job_names": [job.job_name for job in jobs],
         "queues": [job.queue for job in jobs],
         "tenant_ids": [job.tenant_id for job in jobs],

@@ -23,6 +23,7 @@ from django_pgjobs.exceptions import (
     PayloadTooLarge,
 )
 from django_pgjobs.models import ActiveJob
+from django_pgjobs.producer import enqueueing
 from django_pgjobs.producer.enqueueing import COPY_FROM, INSERT_AT_MOST
 from django_pgjobs.producer.jobs import PreparedJob
 from django_pgjobs.states import JobStatus
@@ -310,7 +311,11 @@ def test_sixteen_at_a_time_make_one_job_of_one_key(tables):
     assert {job.id for job in enqueued} == set(ids_in_order())
 
 
-def test_two_bulks_with_the_same_keys_in_other_orders_do_not_deadlock(tables):
+@pytest.mark.parametrize("at_most", [INSERT_AT_MOST, 30], ids=["one statement", "several"])
+def test_two_bulks_with_the_same_keys_in_other_orders_do_not_deadlock(
+    tables, monkeypatch, at_most
+):
+    monkeypatch.setattr(enqueueing, "INSERT_AT_MOST", at_most)
     barrier = Barrier(2)
     keys = [f"key {number}" for number in range(200)]
 
@@ -327,6 +332,19 @@ def test_two_bulks_with_the_same_keys_in_other_orders_do_not_deadlock(tables):
 
     assert [job.id for job in first] == [job.id for job in reversed(second)]
     assert sum(job.created for job in first + second) == 200
+
+
+def test_jobs_of_several_statements_are_claimed_in_the_order_given(tables, monkeypatch):
+    monkeypatch.setattr(enqueueing, "INSERT_AT_MOST", 3)
+    keys = ["d", "b", None, "ä", "a", None, "d", "B", "e"]
+
+    enqueued = enqueue_many(noop.using(idempotency_key=key).prepare() for key in keys)
+
+    ids = [job.id for job in enqueued]
+    assert ids[6] == ids[0]
+    assert [job.created for job in enqueued] == [index != 6 for index in range(9)]
+    claimed_in_order = ActiveJob.objects.order_by("claim_order", "id").values_list("id", flat=True)
+    assert list(claimed_in_order) == ids[:6] + ids[7:] == sorted(set(ids))
 
 
 # Snapshots

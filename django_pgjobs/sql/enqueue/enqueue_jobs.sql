@@ -1,5 +1,7 @@
 -- enqueue_jobs: write many jobs in the caller's transaction, in one statement.
 --
+-- ids               bigint[]  from reserve_ids; null, or a null element, for new ones
+--
 -- Arrays of one length, an element for each job, as in enqueue_job:
 -- job_names         text[]
 -- queues            text[]
@@ -20,10 +22,11 @@
 -- unfinished job, or an earlier one of the same call, holds its key.
 -- Ids ascend with the position: of jobs with one due time, the first is claimed first.
 -- Rows are written in the order of their keys, so that two calls with common keys
--- wait for each other instead of deadlocking.
+-- wait for each other instead of deadlocking: an order that callers have too, who need several
+-- statements.
 -- Locks   only the new rows.
 WITH given AS MATERIALIZED (
-    SELECT nextval('jobs_id') AS id,
+    SELECT coalesce(ordered.id, nextval('jobs_id')) AS id,
         ordered.job_name,
         ordered.queue_name,
         ordered.tenant_id,
@@ -43,7 +46,8 @@ WITH given AS MATERIALIZED (
         ordered.meta,
         ordered.position
     FROM (
-        SELECT jobs.job_name,
+        SELECT jobs.id,
+            jobs.job_name,
             jobs.queue_name,
             jobs.tenant_id,
             jobs.priority,
@@ -59,6 +63,7 @@ WITH given AS MATERIALIZED (
             jobs.meta,
             jobs.position
         FROM unnest(
+            %(ids)s::bigint[],
             %(job_names)s::text[],
             %(queues)s::text[],
             %(tenant_ids)s::bigint[],
@@ -74,6 +79,7 @@ WITH given AS MATERIALIZED (
             %(group_keys)s::text[],
             %(metas)s::jsonb[]
         ) WITH ORDINALITY AS jobs (
+            id,
             job_name,
             queue_name,
             tenant_id,
@@ -139,8 +145,8 @@ written AS (
         given.meta
     FROM given
     ORDER BY given.tenant_id,
-        given.job_name,
-        given.idempotency_key,
+        given.job_name COLLATE "C",
+        given.idempotency_key COLLATE "C",
         given.position
     ON CONFLICT (tenant_id, job_name, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING id
