@@ -1,9 +1,10 @@
-"""Queues that operators have set something for: pause and resume."""
+"""Queues that operators have set something for: pause, resume, priorities that age."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
@@ -15,10 +16,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from ..administration import operations
+from ..conf import get_settings
 from ..definitions.definition import queue_problems
 from ..models import QueueConfig
 from .base import ReadOnlyAdmin
 from .filters import known_queues
+
+#: Within the table's constraint.
+SHORTEST_AGING: Final = timedelta(milliseconds=1)
+LONGEST_AGING: Final = timedelta(days=365_000)
 
 
 class PauseForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -38,20 +44,40 @@ class PauseForm(forms.ModelForm):  # type: ignore[type-arg]
         """Accept a queue that has a row."""
 
 
+class AgingForm(forms.ModelForm):  # type: ignore[type-arg]
+    """How fast the priorities of a queue age."""
+
+    class Meta:
+        model = QueueConfig
+        fields = ("priority_aging",)
+
+    def clean_priority_aging(self) -> timedelta | None:
+        aging: timedelta | None = self.cleaned_data["priority_aging"]
+        if aging is not None and not SHORTEST_AGING <= aging <= LONGEST_AGING:
+            raise forms.ValidationError(
+                _("Between one millisecond and a thousand years, or empty for strict order.")
+            )
+        return aging
+
+
 @admin.register(QueueConfig)
 class QueueConfigAdmin(ReadOnlyAdmin):
     """Queues with a row. Adding one is pausing it; any other queue simply runs."""
 
-    form = PauseForm
-    list_display = ("queue_name", "paused", "paused_at", "paused_by")
+    form = AgingForm
+    list_display = ("queue_name", "paused", "paused_at", "paused_by", "priority_aging")
     ordering = ("queue_name",)
     sortable_by = ("queue_name",)
-    fields = ("queue_name", "paused", "paused_at", "paused_by")
+    fields = ("queue_name", "paused", "paused_at", "paused_by", "priority_aging")
     actions = ("pause_queues", "resume_queues")
     change_list_template = "pgjobs/queues.html"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.has_pause_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Tell whether the user may say how priorities age."""
+        return request.user.has_perm("django_pgjobs.change_queueconfig")
 
     def has_pause_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may pause and resume queues."""
@@ -61,17 +87,25 @@ class QueueConfigAdmin(ReadOnlyAdmin):
         self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
         # The templates of the admin print help texts as markup.
-        known = escape(", ".join(known_queues()))
-        kwargs["help_text"] = _(
-            "Workers stop claiming its jobs; running ones go on. Known queues: %(queues)s."
-        ) % {"queues": known}
+        if db_field.name == "queue_name":
+            known = escape(", ".join(known_queues()))
+            kwargs["help_text"] = _(
+                "Workers stop claiming its jobs; running ones go on. Known queues: %(queues)s."
+            ) % {"queues": known}
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else ("queue_name",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields if obj else ()
+        return [name for name in self.fields if name != "priority_aging"] if obj else ()
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        return super().get_form(
+            request, obj, change, **({} if obj else {"form": PauseForm}) | kwargs
+        )
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -85,8 +119,15 @@ class QueueConfigAdmin(ReadOnlyAdmin):
         return super().add_view(request, form_url, context | (extra_context or {}))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Pause the queue."""
+        """Pause the queue, or write how its priorities age."""
+        if change:
+            obj.save(using=get_settings().database, update_fields=form.changed_data)
+            return
+        is_known = obj.pk in known_queues()
         self._tell(request, [obj.pk] if operations.pause(request.user, obj.pk) else [], 1, _paused)
+        if not is_known:
+            text = _("No job is declared for the queue %(queue)s. Is that its name?")
+            self.message_user(request, text % {"queue": obj.pk}, messages.WARNING)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return self.log_change(request, obj, _("Paused."))

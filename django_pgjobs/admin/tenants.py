@@ -37,6 +37,13 @@ class TenantForm(forms.ModelForm):  # type: ignore[type-arg]
         min_value=1,
         max_value=1000,
     )
+    priority_boost = forms.IntegerField(
+        label=_("Priority boost"),
+        help_text=_("Each step doubles the share, or halves it; -10 to 10."),
+        initial=0,
+        min_value=-10,
+        max_value=10,
+    )
 
     class Meta:
         model = TenantConfig

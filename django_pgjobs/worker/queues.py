@@ -63,6 +63,12 @@ class QueueOrder:
         return bool(new)
 
 
+def undeclared(queues: Iterable[str], declared: Iterable[str]) -> list[str]:
+    """Return the ``queues`` that no job declares: perhaps a slip of the pen."""
+    known = set(declared)
+    return [queue for queue in queues if queue not in known]
+
+
 def parse_queues(text: str) -> dict[str, int]:
     """Return the weights of ``critical=5,default=3,bulk``.
 

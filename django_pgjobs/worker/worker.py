@@ -44,7 +44,7 @@ from .listening import Listener
 from .outages import Outage
 from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
-from .queues import DEFAULT_WEIGHT, QueueOrder
+from .queues import DEFAULT_WEIGHT, QueueOrder, undeclared
 from .retrying import pause_before
 from .routing import Routing, pools_wanted
 from .tallying import Tally
@@ -357,8 +357,12 @@ _LAST_WRITE: Final = 10.0
 
 
 def _queue_order(options: WorkerOptions, registry: Registry) -> QueueOrder:
-    if options.queues is not None:
-        return QueueOrder(options.queues, is_strict=options.is_strict)
     default = options.settings.default_queue
     declared = {definition.queue or default for definition in registry} | {default}
-    return QueueOrder(dict.fromkeys(sorted(declared), DEFAULT_WEIGHT))
+    if options.queues is None:
+        return QueueOrder(dict.fromkeys(sorted(declared), DEFAULT_WEIGHT))
+    for queue in undeclared(options.queues, declared):
+        logger.warning(
+            "no job declares this queue: queue=%s declared=%s", queue, ",".join(sorted(declared))
+        )
+    return QueueOrder(options.queues, is_strict=options.is_strict)

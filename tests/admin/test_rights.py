@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -165,8 +167,15 @@ def test_the_permission_is_checked_again_where_the_act_is_done(client_of, model,
         getattr(page, action)(request, page.get_queryset(request))
 
 
-@pytest.mark.parametrize("model", PROTOCOL)
-@pytest.mark.parametrize("page", ["change", "delete"])
+@pytest.mark.parametrize(
+    ("model", "page"),
+    [
+        (m, p)
+        for m in PROTOCOL
+        for p in ("change", "delete")
+        if (m, p) != ("queueconfig", "change")
+    ],
+)
 def test_a_post_changes_no_row_of_the_protocol(operator, model, page):
     key = rows().get(model)
     if key is None:
@@ -326,6 +335,51 @@ def test_a_queue_with_a_row_can_be_paused_by_name(operator):
 
     assert messages_of(once) == ["1 queue paused."]
     assert messages_of(twice) == ["1 queue skipped: it was so already."]
+
+
+def test_a_queue_that_no_job_declares_is_paused_with_a_question(operator):
+    response = operator.post(url("queueconfig", "add"), {"queue_name": "emial"}, follow=True)
+
+    assert messages_of(response) == [
+        "1 queue paused.",
+        "No job is declared for the queue emial. Is that its name?",
+    ]
+
+
+def test_only_how_priorities_age_is_edited_in_a_form(client_of):
+    client = client_of("change_queueconfig", "view_queueconfig")
+    queue = factories.PausedQueueFactory(queue_name="email")
+    values = {"priority_aging": "00:01:30", "paused": "", "queue_name": "other"}
+
+    client.post(url("queueconfig", "change", "email"), values)
+
+    (row,) = QueueConfig.objects.values()
+    assert row == {
+        "queue_name": "email",
+        "paused": True,
+        "paused_at": queue.paused_at,
+        "paused_by": queue.paused_by,
+        "priority_aging": timedelta(seconds=90),
+    }
+
+
+@pytest.mark.parametrize("aging", ["0", "-1", "00:00:00.0005", "365001 00:00:00", "soon"])
+def test_an_aging_beyond_the_constraint_is_refused(operator, aging):
+    factories.QueueConfigFactory(queue_name="email")
+
+    response = operator.post(url("queueconfig", "change", "email"), {"priority_aging": aging})
+
+    assert response.context["errors"]
+    assert QueueConfig.objects.get().priority_aging is None
+
+
+def test_who_may_only_pause_edits_no_queue(client_of):
+    client = client_of("pause_queue", "view_queueconfig")
+    factories.QueueConfigFactory(queue_name="email")
+
+    response = client.post(url("queueconfig", "change", "email"), {"priority_aging": "60"})
+
+    assert response.status_code == 403
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 64, "<script>", "a\x00b"])

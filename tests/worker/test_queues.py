@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from django_pgjobs.worker.queues import QueueOrder, parse_queues
+from django_pgjobs.worker.queues import QueueOrder, parse_queues, undeclared
 
 
 def serve(order: QueueOrder, turns: int, jobs: int = 1, empty: frozenset[str] = frozenset()):
@@ -94,3 +94,7 @@ def test_weights_are_parsed():
 def test_a_wrong_list_of_queues_is_refused(text, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         parse_queues(text)
+
+
+def test_queues_that_no_job_declares_are_known():
+    assert undeclared(["bulk", "nope", "mail"], {"mail", "bulk"}) == ["nope"]
