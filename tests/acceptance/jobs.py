@@ -242,7 +242,7 @@ def stuck(context: JobContext, pipe: str) -> None:
 def _stall_once(context: JobContext, gate: str) -> None:
     """Get on for longer than a lease; then stand still, at the first attempt."""
     note(context, "start")
-    until = monotonic() + 4
+    until = monotonic() + 2
     while monotonic() < until:
         context.progress(monotonic(), message="moving")
         threading.Event().wait(0.01)
@@ -273,8 +273,9 @@ async def stall_in_loop(context: JobContext, gate: str) -> None:
 async def gate_is_open(gate: str) -> None:
     """Return when the file exists, and let others run meanwhile."""
     async with asyncio.timeout(LONGEST):
+        # Not too often: hundreds of them do.
         while not Path(gate).exists():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 def wait_for_gate(gate: str) -> None:
