@@ -19,7 +19,7 @@ from ..definitions.registry import Registry
 from ..observability.connections import explain_shortage
 from ..observability.schema import missing_migrations
 from ..store.connecting import SessionOptions, connect
-from ..store.observe import read_connection_limits
+from ..store.observe import read_backend, read_connection_limits
 
 logger = logging.getLogger("django_pgjobs")
 
@@ -70,26 +70,34 @@ def wait_for_schema(alias: str, *, is_stopped: Callable[[], bool]) -> None:
         return
 
 
-def warn_of_shortage(settings: PgJobsSettings, needed: int) -> None:
-    """Say so when a worker may need more connections than it can have.
-
-    Behind a pooler only the pooler knows.
+def warn_of_connections(settings: PgJobsSettings, needed: int) -> None:
+    """Say so when a worker may need more connections than it can have, or others than it has.
 
     Args:
         settings: of the project.
         needed: connections that the worker has at most.
     """
     if not settings.keeps_state:
+        # Its limits are the pooler's, which only that knows.
         return
     options = SessionOptions.from_settings(settings)
     try:
         with connect(settings.database, "pgjobs start", options) as connection:
+            if read_backend(connection) != connection.info.backend_pid:
+                logger.warning(_POOLED)
+                return
             limits = read_connection_limits(connection)
     except psycopg.Error as error:
         logger.warning("The limits of connections could not be read: %s", _line(error))
         return
     for sentence in explain_shortage(needed, limits):
         logger.warning(sentence)
+
+
+_POOLED: Final = (
+    "The database is reached through a pooler. That is fine in session mode. In transaction mode "
+    "a worker needs PGJOBS['LISTEN'] = False, or PGJOBS['LISTEN_DATABASE']."
+)
 
 
 def warn_of_other_schedules(alias: str, registry: Registry) -> None:

@@ -25,7 +25,7 @@ from ..worker.interpreters import start_interpreter
 from ..worker.queries import QueryWatch
 from ..worker.supervisor import Supervisor
 from ..worker.worker import Worker, WorkerOptions
-from .starting import wait_for_schema, warn_of_shortage
+from .starting import wait_for_schema, warn_of_connections
 
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
@@ -92,7 +92,9 @@ def run_worker(
     wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
     if stopper.is_stopped:
         sys.exit(0)
-    warn_of_shortage(options.settings, connections_needed(options, registry, maintains=maintains))
+    warn_of_connections(
+        options.settings, connections_needed(options, registry, maintains=maintains)
+    )
     maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
     if maintainer:
         Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()

@@ -81,6 +81,12 @@ def read_connection_limits(connection: Executor) -> list[ConnectionLimit]:
     return fetch_rows(connection, "observe/read_connection_limits", {}, ConnectionLimit)
 
 
+def read_backend(connection: Executor) -> int:
+    """Return the process id of the server's end. See sql/observe/read_backend.sql."""
+    (pid,) = fetch_values(connection, "observe/read_backend", {})
+    return int(pid)
+
+
 def count_pending(connection: Executor, *, limit: int) -> int:
     """Return how many jobs are pending, at most ``limit``. See sql/observe/count_pending.sql."""
     (pending,) = fetch_values(connection, "observe/count_pending", {"limit": limit})

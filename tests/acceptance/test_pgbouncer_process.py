@@ -111,6 +111,13 @@ def test_a_worker_that_dies_loses_nothing(pooler, connection, tmp_path):
         processes.check_invariants(jobs)
 
 
+def test_a_worker_that_was_not_told_of_the_pooler_says_so(pooled_url, connection, tmp_path):
+    with running_processes(tmp_path, pooled_url, connection) as processes:
+        worker = processes.worker()
+
+        assert "The database is reached through a pooler." in worker.output()
+
+
 def test_a_worker_listens_past_the_pooler(pooled_url, connection, tmp_path):
     """It would look again in five minutes."""
     environment = {
