@@ -1,12 +1,16 @@
 """``raw``: what the protocol costs, compared with bare statements that do the same work.
 
-The bare statements know no tenants, no fences, no epochs and no pauses, and their claim index
-is made for them. They write the same history. Slices of both alternate in one process.
+The bare statements know no fences, no epochs, no caps and no pauses, and their claim index is
+made for them. They claim rows as ours do, as many of each tenant in turn, but are told which
+tenants have work: to find those, and what each is due, is part of what ours cost. They write the
+same history. Slices of both alternate in one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
@@ -39,7 +43,8 @@ CREATE TABLE bare_active (LIKE jobs_active INCLUDING ALL) WITH (
 """
 
 _BARE_INDEX: Final = """
-CREATE INDEX bare_active_claim ON bare_active (queue_name, priority DESC, scheduled_at, id)
+CREATE INDEX bare_active_claim ON bare_active
+    (queue_name, tenant_id, priority DESC, scheduled_at, id)
 WHERE status = 'pending'
 """
 
@@ -57,12 +62,16 @@ SET status = 'running', attempt = attempt + 1, claims = claims + 1, locked_by = 
     locked_at = now(), started_at = now(), lease_expires = now() + interval '5 minutes',
     fence_token = 1
 WHERE ctid = ANY (ARRAY(
-    SELECT ctid
-    FROM bare_active
-    WHERE queue_name = 'default' AND status = 'pending'
-    ORDER BY priority DESC, scheduled_at, id
-    LIMIT %s
-    FOR UPDATE SKIP LOCKED
+    SELECT job.ctid
+    FROM unnest(%s::bigint[]) AS tenants (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT ctid
+        FROM bare_active
+        WHERE queue_name = 'default' AND tenant_id = tenants.tenant_id AND status = 'pending'
+        ORDER BY priority DESC, scheduled_at, id
+        LIMIT %s
+        FOR UPDATE SKIP LOCKED
+    ) AS job
 ))
 RETURNING id, job_name, tenant_id, queue_name, priority, scheduled_at, fence_token, attempt,
     max_attempts, claims, payload::text, payload_version, meta::text
@@ -116,10 +125,10 @@ def _compare(
     _refill(connection, 5 * jobs, tenants)
     analyze(connection)
     connection.execute("VACUUM ANALYZE bare_active")
-    claimer = make_claimer("raw", seed=1)
+    claimer, turns = make_claimer("raw", seed=1), cycle(range(tenants))
     both: dict[str, Batch] = {
         "ours": lambda limit, to: consume(connection, claimer, limit, to),
-        "bare": lambda limit, to: _consume_bare(connection, limit, to),
+        "bare": lambda limit, to: _consume_bare(connection, turns, limit, to),
     }
     seconds: dict[str, list[float]] = {"ours": [], "bare": []}
     spent = {"ours": Progress(), "bare": Progress()}
@@ -173,9 +182,13 @@ def _slice(consume_batch: Batch, batch: int, jobs: int, to: Progress) -> float:
     return perf_counter() - began
 
 
-def _consume_bare(connection: psycopg.Connection[Any], batch: int, to: Progress) -> int:
+def _consume_bare(
+    connection: psycopg.Connection[Any], turns: Iterator[int], batch: int, to: Progress
+) -> int:
+    """Claim and complete ``batch`` jobs, of as many tenants as there are."""
+    due = Counter(islice(turns, batch))
     began = perf_counter()
-    rows = connection.execute(_BARE_CLAIM, [batch]).fetchall()
+    rows = connection.execute(_BARE_CLAIM, [list(due), max(due.values())]).fetchall()
     claimed = perf_counter()
     ids = [row[0] for row in rows]
     written = connection.execute(_BARE_FINISH, [ids]).fetchall()
