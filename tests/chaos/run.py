@@ -16,8 +16,8 @@ from tests.fix_workers import wait_until
 from tests.ledger import read_ledger
 from tools.machine import command_line
 
-#: Seconds for everything to end after the healing.
-DRAIN = 150.0
+#: Seconds for everything to end after the healing: far more than it takes on an idle machine.
+DRAIN = 300.0
 
 #: Seconds over which idle workers must be idle, and how much of a processor that is at most.
 REST = 1.0

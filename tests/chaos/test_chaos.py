@@ -10,7 +10,7 @@ from tests.chaos.run import run_chaos, run_kills, run_zombies
 
 SECONDS = 10.0
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_nothing_is_broken(tmp_path):
