@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psycopg
 
-from ..store.epochs import read_epochs
+from ..store.epochs import Epochs, read_epochs
 from .pending_epochs import PendingEpochs
 from .running_epochs import RunningEpochs
 from .service import Report
@@ -26,6 +26,10 @@ CLAIMS_PER_EPOCH: Final = 8_000
 class EpochKeeper:
     """Keeps the indexes of running, pending and waiting rows short.
 
+    What a process knows of transactions that may still write into old epochs is true only as
+    long as no other process moves any. One that finds them moved begins anew, as if it had just
+    been started.
+
     Args:
         interval: between two runs.
         claims_per_epoch: dead entries to put up with.
@@ -37,6 +41,7 @@ class EpochKeeper:
     _running: RunningEpochs = field(init=False)
     _pending: PendingEpochs = field(init=False)
     _waiting: WaitingFloor = field(init=False)
+    _left: tuple[int, ...] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Begin to count."""
@@ -47,10 +52,25 @@ class EpochKeeper:
     def run_once(self, connection: psycopg.Connection[Any], *, batch_size: int) -> Report:
         """Begin epochs if it is time, then move one batch of what is left in old ones."""
         epochs = read_epochs(connection)
+        if self._left is not None and self._left != _where(epochs):
+            self.__post_init__()
         running = self._running.step(connection, epochs, batch_size=batch_size)
         pending = self._pending.step(connection, epochs, batch_size=batch_size)
         self._waiting.step(connection, epochs)
+        self._left = _where(read_epochs(connection))
         return Report(
             touched=[*running, *pending],
             is_full=batch_size in {len(running), len(pending)},
         )
+
+
+def _where(epochs: Epochs) -> tuple[int, ...]:
+    """Return where every epoch and floor stands: it changes when somebody moves one."""
+    return (
+        epochs.epoch,
+        epochs.epoch_low,
+        epochs.running_epoch,
+        epochs.running_epoch_low,
+        epochs.floors,
+        epochs.waiting_floor,
+    )

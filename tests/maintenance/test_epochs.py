@@ -127,6 +127,24 @@ def test_a_late_commit_is_found_by_a_process_that_knows_nothing_of_the_move(
     assert other.run_once(connection, batch_size=100).touched == [late]
 
 
+def test_a_late_commit_is_found_by_a_process_that_has_led_before_the_move(
+    connect, connection, forgotten
+):
+    """Leadership comes back to it when the process that moved has died."""
+    keep, before, producer = keeper(), keeper(), connect()
+    before.run_once(connection, batch_size=100)
+    keep.run_once(connection, batch_size=100)
+    producer.execute("BEGIN")
+    (late,) = producer.execute(ENQUEUE).fetchone()
+    claims(connection, 20)
+    keep.run_once(connection, batch_size=100)
+    assert live(connection) == (2, 2)
+    before.run_once(connection, batch_size=100)
+    producer.execute("COMMIT")
+
+    assert before.run_once(connection, batch_size=100).touched == [late]
+
+
 def test_a_copy_is_known_as_a_writer_before_it_reads_the_epoch(connect, connection):
     producer = connect()
     with producer.transaction():
