@@ -27,6 +27,9 @@ from .probe import VARIABLE, read_waits
 #: Seconds for one act of a queue that is not being timed.
 _PATIENCE_SECONDS: Final = 120
 
+#: No round is begun that would go on for longer than so many seconds after the first one began.
+_AT_MOST: Final = 12 * 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -123,7 +126,13 @@ def run(context: Context) -> None:
     peers = (OURS, *(peer for peer in PEERS if peer.name in context.peers))
     with ExitStack() as stack:
         entries = [_begin(stack, context, peer, python) for peer in peers]
+        began = monotonic()
+        until = began + _AT_MOST
         for number in range(context.pick(3, 1)):
+            if number and monotonic() + (monotonic() - began) > until:
+                print("  further rounds left out, for want of time", flush=True)
+                break
+            began = monotonic()
             for entry in entries:
                 _take_turn(context, entry)
             print(f"  round {number + 1}", flush=True)
