@@ -58,6 +58,12 @@ def _chain(paths: Sequence[str], innermost: GetResult, *, is_async: bool) -> Get
     for path in reversed(paths):
         factory = find_factory(path)
         is_async_here = _is_async(factory, chain_is_async)
+        if is_async and not is_async_here:
+            logger.warning(
+                "The middleware %s is synchronous. Each handler in the event loop holds one of "
+                "the PGJOBS['ASYNC_THREADS'] threads while it runs: no more run at a time.",
+                path,
+            )
         adapted = _adapt(chain, chain_is_async, is_async_here)
         middleware = _make(factory, adapted, path)
         if middleware is not None:

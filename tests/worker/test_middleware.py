@@ -112,6 +112,15 @@ def test_that_of_one_colour_is_adapted(run):
     assert [colour for _, colour in seen] == ["sync", "async", "sync"]
 
 
+def test_the_worker_warns_of_what_keeps_the_event_loop_waiting(run, caplog):
+    run("x", marking("a", decorate=async_only_middleware), marking("b"))
+    assert caplog.text == ""
+
+    run("x", marking("a", decorate=sync_only_middleware))
+
+    assert ("is synchronous" in caplog.text) is run.is_async
+
+
 def test_it_may_answer_instead_of_the_handler(run):
     def factory(get_result):
         return lambda context: "cached"
