@@ -40,7 +40,7 @@ VIOLATIONS = {
     "I10": "UPDATE job_attempts SET fence_token = 7 WHERE claim < 3",
     "I11": "UPDATE job_attempts SET started_at = started_at - interval '1 day' WHERE claim = 2",
     "I14": "INSERT INTO tenant_config (tenant_id, max_concurrent_jobs) VALUES (5, 0)",
-    "I15": "INSERT INTO cron_runs VALUES (1, now(), 0)",
+    "I15": "INSERT INTO cron_runs (schedule_id, slot_at, job_id) VALUES (1, now(), 0)",
     "I16": "UPDATE job_attempts SET tenant_id = 6",
     "I17": "UPDATE jobs_active SET fence_token = (SELECT max(fence_token) FROM job_attempts "
     "WHERE job_id = jobs_active.id) WHERE status = 'running'",
