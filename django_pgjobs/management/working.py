@@ -12,8 +12,6 @@ from datetime import timedelta
 from threading import Thread
 from typing import Final, NoReturn
 
-import django
-from django.core.management.base import CommandError
 from django.db import connections
 
 from ..conf import get_settings
@@ -124,7 +122,7 @@ def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoRetur
 
     def start(number: int, lifeline: int) -> subprocess.Popen[bytes]:
         return start_interpreter(
-            f"{__name__}:run_supervised",
+            f"{__package__}.supervised:run_supervised",
             number,
             lifeline,
             int(maintains and number == 1),
@@ -148,21 +146,11 @@ def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoRetur
     sys.exit(0 if received else supervisor.run())
 
 
-def run_supervised(number: int, lifeline: int, maintains: int, text: str) -> NoReturn:
-    """Be one of a supervisor's workers. Called in a fresh interpreter."""
-    django.setup()
-    try:
-        run_worker(
-            _from_text(text), maintains=bool(maintains), lifeline=lifeline, label=f"[{number}]"
-        )
-    except CommandError as error:
-        sys.exit(f"CommandError: {error}")
-
-
 def _to_text(options: WorkerOptions) -> str:
     names = [field.name for field in dataclasses.fields(options) if field.name != "settings"]
     return json.dumps({name: getattr(options, name) for name in names})
 
 
-def _from_text(text: str) -> WorkerOptions:
+def options_of(text: str) -> WorkerOptions:
+    """Return the options that ``supervise`` has written into ``text``."""
     return WorkerOptions(settings=get_settings(), **json.loads(text))
