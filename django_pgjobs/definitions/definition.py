@@ -85,6 +85,7 @@ class JobDefinition:
     context_parameter: str | None = dataclasses.field(init=False)
     is_async: bool = dataclasses.field(init=False)
     signature: inspect.Signature = dataclasses.field(init=False)
+    _keywords: tuple[str, ...] | None = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_function(self.name, self.function)
@@ -100,6 +101,7 @@ class JobDefinition:
         object.__setattr__(self, "retry_budget", budget_of(self.retry_budget))
         _check_options(self)
         object.__setattr__(self, "signature", signature)
+        object.__setattr__(self, "_keywords", _keywords(signature))
         object.__setattr__(self, "context_parameter", context_parameter)
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
 
@@ -116,13 +118,7 @@ class JobDefinition:
         Raises:
             InvalidPayload: they do not fit.
         """
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InvalidPayload(
-                f"The arguments do not fit {self.name}{self.signature}: {error}."
-            ) from None
-        arguments = _flatten(bound)
+        arguments = self._bound(args, kwargs)
         if self.context_parameter in arguments:
             raise InvalidPayload(
                 f"The argument {self.context_parameter} of {self.name} is the context, which the "
@@ -135,6 +131,17 @@ class JobDefinition:
         # The schema may have fields that the handler does not take.
         return valid if valid.keys() == arguments.keys() else self._rebound(valid)
 
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        # Every argument by its name, as bulks mostly do, needs no binding, which is slow.
+        if self._keywords is not None and not args and kwargs.keys() == set(self._keywords):
+            return {name: kwargs[name] for name in self._keywords}
+        try:
+            return _flatten(self.signature.bind(*args, **kwargs))
+        except TypeError as error:
+            raise InvalidPayload(
+                f"The arguments do not fit {self.name}{self.signature}: {error}."
+            ) from None
+
     def _rebound(self, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             return _flatten(self.signature.bind(**arguments))
@@ -143,6 +150,13 @@ class JobDefinition:
                 f"What the schema of {self.name} returns does not fit "
                 f"{self.name}{self.signature}: {error}."
             ) from None
+
+
+def _keywords(signature: inspect.Signature) -> tuple[str, ...] | None:
+    """Return the names of the parameters, if each may be given by its name."""
+    by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    parameters = signature.parameters.values()
+    return tuple(signature.parameters) if {p.kind for p in parameters} <= by_name else None
 
 
 def _flatten(bound: inspect.BoundArguments) -> dict[str, Any]:

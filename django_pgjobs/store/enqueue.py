@@ -155,22 +155,26 @@ def copy_jobs(connection: Executor, jobs: Sequence[NewJob]) -> list[JobId]:
     """
     reserved = reserve_ids(connection, count=len(jobs))
     worth = {aging.queue_name: aging.priority_worth for aging in read_aging(connection)}
+    # The same on each row, and costly to compute for each.
+    now = reserved[0].now
     with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
         for place, job in zip(reserved, jobs, strict=True):
-            copy.write_row(_copied_row(place, job, worth.get(job.queue, STRICT)))
+            copy.write_row(_copied_row(place, now, job, worth.get(job.queue, STRICT)))
     return [place.id for place in reserved]
 
 
-def _copied_row(place: ReservedId, job: NewJob, priority_worth: int) -> tuple[object, ...]:
+def _copied_row(
+    place: ReservedId, now: datetime, job: NewJob, priority_worth: int
+) -> tuple[object, ...]:
     # The server's clock, as reserve_ids read it, decides what is due.
-    due = job.scheduled_at or place.now + (job.delay or timedelta(0))
+    due = job.scheduled_at or (now + job.delay if job.delay else now)
     expires_at = job.expires_at or (due + job.expires_in if job.expires_in else None)
-    status = JobStatus.SCHEDULED if due > place.now else JobStatus.PENDING
+    status = JobStatus.SCHEDULED if due > now else JobStatus.PENDING
     return (
         place.id,
         place.epoch,
         job.tenant_id,
-        place.now,
+        now,
         due,
         expires_at,
         status.value,
