@@ -6,7 +6,9 @@ import json
 import os
 import socket
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+
+import time_machine
 
 from tests.settings import *  # noqa: F403
 from tests.settings import DATABASES, INSTALLED_APPS, env
@@ -27,6 +29,11 @@ if "PGJOBS_TEST_IDENTITY" in os.environ:
     _host, _pid = os.environ["PGJOBS_TEST_IDENTITY"].split()
     socket.gethostname = lambda: _host
     os.getpid = lambda: int(_pid)
+
+# A clock that is wrong by so many seconds; durations stay right.
+if "PGJOBS_TEST_CLOCK_SHIFT" in os.environ:
+    _shift = timedelta(seconds=int(os.environ["PGJOBS_TEST_CLOCK_SHIFT"]))
+    time_machine.travel(datetime.now(UTC) + _shift, tick=True).start()
 
 PGJOBS = {
     "LEASE_DURATION": timedelta(seconds=3),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,64 +12,17 @@ import pytest
 
 from tests import factories
 from tests.acceptance.jobs import gated, quick
-from tests.fix_workers import wait_until
+from tests.fix_workers import ROOT, wait_until
 
 pytestmark = pytest.mark.process
-
-COMPILER = shutil.which("cc")
-
-#: Shifts what a process takes for the time of day; durations stay right.
-SHIM = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
-
-static long shift(void) { const char *text = getenv("CLOCK_SHIFT"); return text ? atol(text) : 0; }
-
-int clock_gettime(clockid_t clock, struct timespec *now) {
-    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
-    int result = real(clock, now);
-    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now->tv_sec += shift();
-    return result;
-}
-
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    now->tv_sec = precise.tv_sec;
-    now->tv_usec = precise.tv_nsec / 1000;
-    return 0;
-}
-
-time_t time(time_t *result) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (result) *result = now.tv_sec;
-    return now.tv_sec;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory):
-    if COMPILER is None:
-        pytest.skip("needs a C compiler")
-    folder = tmp_path_factory.mktemp("shim")
-    (folder / "shim.c").write_text(SHIM)
-    subprocess.run(
-        [COMPILER, "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"], cwd=folder, check=True
-    )
-    return folder / "shim.so"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("minutes", [10, -10], ids=["fast", "slow"])
 def test_delays_leases_schedules_and_order_follow_the_clock_of_the_server(
-    processes, shim, tmp_path, minutes
+    processes, tmp_path, minutes
 ):
-    processes.environment |= {"LD_PRELOAD": str(shim), "CLOCK_SHIFT": str(minutes * 60)}
+    processes.environment["PGJOBS_TEST_CLOCK_SHIFT"] = str(minutes * 60)
     assert abs(error_of(processes) - minutes * 60) < 60
     now = factories.server_now()
     schedule = factories.CronScheduleFactory(
@@ -111,9 +63,11 @@ def test_delays_leases_schedules_and_order_follow_the_clock_of_the_server(
 
 def error_of(processes):
     """Return by how much the clock of a process is wrong, in seconds."""
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.acceptance.settings"}
     done = subprocess.run(
-        [sys.executable, "-c", "import time; print(time.time())"],
-        env={**os.environ, **processes.environment},
+        [sys.executable, "-c", "import django, time; django.setup(); print(time.time())"],
+        env={**os.environ, **settings, **processes.environment},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,

@@ -83,7 +83,7 @@ def partitions(connection: psycopg.Connection) -> list[str]:
 def arguments(connection: psycopg.Connection, file: StatementFile) -> dict[str, object]:
     """Return likely values of the statement's parameters: batches of a hundred."""
     jobs = "jobs_completed WHERE status = 'dead'" if "redrive" in file.name else "jobs_active"
-    if file.path.parent.name == "finish":
+    if "fence_tokens" in file.placeholders:
         jobs = "jobs_active WHERE status = 'running' AND locked_by = 'worker-1'"
     ids, tokens = [], []
     for job_id, token in connection.execute(
