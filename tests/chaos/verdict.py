@@ -27,6 +27,10 @@ EXIT_CODES = {0, 1, 3, 128 + signal.SIGTERM, -signal.SIGKILL}
 #: Why a worker ends with 1; a supervisor does when one of its workers was killed.
 ISOLATED = re.compile("reason=isolated|supervisor stopped: exit_code=1")
 
+#: Signs of an error that nobody caught, and of one that was.
+UNCAUGHT = re.compile("Traceback|CommandError|Exception in thread")
+CAUGHT = re.compile(r"@ \S+ \S+ (ERROR|WARNING) (?!.*Exception in thread)", re.DOTALL)
+
 #: While they have not begun, or when they have ended and Python has not, they have no handler.
 RUNNING = re.compile(r"(worker|maintenance|producer) started(?!.* stopped)", re.DOTALL)
 
@@ -195,9 +199,10 @@ def _judge_process(verdict: Verdict, process: Process) -> None:
         verdict.problems.append(f"{name} ended with {code}: {log[-2000:]}")
     if code == 1 and not ISOLATED.search(log):
         verdict.problems.append(f"{name} failed: {log[-2000:]}")
-    for sign in ("Exception in thread", "CommandError"):
-        if sign in log:
-            verdict.problems.append(f"{name}: {log[log.index(sign) :][:3000]}")
+    for record in re.split(r"(?m)^(?=@ )", log):
+        # What is caught is told as an error or a warning; anything else was not caught.
+        if UNCAUGHT.search(record) and not CAUGHT.match(record):
+            verdict.problems.append(f"{name}: {record[-3000:]}")
     records = len(re.findall(r"(?m)^@ ", log))
     bound = RECORDS_BESIDES + RECORDS_A_SECOND * process.age
     if records > bound:
