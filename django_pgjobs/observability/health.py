@@ -12,10 +12,10 @@ import psycopg
 from ..policies import ON_TIME
 from ..store.breakers import BreakerState, read_breakers
 from ..store.epochs import Epochs, read_epochs
-from ..store.observe import QueueState, Vitals, read_queues, read_vitals
+from ..store.observe import QueueState, Vitals, count_held, read_queues, read_vitals
 from ..store.schedules import LateSchedule, list_late_schedules
 
-#: Pending jobs of a queue are counted no further.
+#: Pending jobs of a queue, and held ones of a breaker, are counted no further.
 COUNT_AT_MOST: Final = 10_000
 
 #: A pending job that waits longer than this is a problem.
@@ -38,6 +38,7 @@ class Health:
         epochs: of the claim index, and what holds back vacuum.
         late: schedules that have not fired in time or cannot be fired, the latest first.
         breakers: that jobs declare.
+        held: how many jobs each breaker holds, by its name; bounded counts.
         problems: sentences; none in health.
     """
 
@@ -46,6 +47,7 @@ class Health:
     epochs: Epochs
     late: list[LateSchedule]
     breakers: list[BreakerState]
+    held: dict[str, int]
     problems: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -55,7 +57,10 @@ class Health:
             "problems": self.problems,
             "queues": [_queue_as_dict(queue) for queue in self.queues],
             "vitals": dataclasses.asdict(self.vitals),
-            "breakers": [_breaker_as_dict(breaker) for breaker in self.breakers],
+            "breakers": [
+                _breaker_as_dict(breaker) | {"held": self.held.get(breaker.name, 0)}
+                for breaker in self.breakers
+            ],
             "epochs": dataclasses.asdict(self.epochs)
             | {"live": self.epochs.epoch - self.epochs.epoch_low + 1 + self.epochs.kept},
             "late_schedules": [_schedule_as_dict(schedule) for schedule in self.late],
@@ -74,10 +79,11 @@ def read_health(connection: psycopg.Connection[Any], *, lease: timedelta) -> Hea
     epochs = read_epochs(connection)
     late = list_late_schedules(connection, patience=ON_TIME, limit=LATE_AT_MOST)
     breakers = read_breakers(connection)
+    held = {row.name: row.jobs for row in count_held(connection, limit=COUNT_AT_MOST)}
     problems = problems_of(queues, vitals, epochs)
     problems += [_lateness_of(schedule) for schedule in late]
     problems += [_openness_of(breaker) for breaker in breakers if breaker.state != "closed"]
-    return Health(queues, vitals, epochs, late, breakers, problems)
+    return Health(queues, vitals, epochs, late, breakers, held, problems)
 
 
 def problems_of(queues: list[QueueState], vitals: Vitals, epochs: Epochs) -> list[str]:

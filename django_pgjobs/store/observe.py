@@ -39,6 +39,14 @@ class Vitals:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldJobs:
+    """How many jobs a breaker holds; a bounded count."""
+
+    name: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorGroup:
     """Attempts that failed by errors of one kind.
 
@@ -102,6 +110,11 @@ def read_vitals(connection: Executor, *, silence: timedelta) -> Vitals:
     """Return whether everything is at work. See sql/observe/read_vitals.sql."""
     (vitals,) = fetch_rows(connection, "observe/read_vitals", {"silence": silence}, Vitals)
     return vitals
+
+
+def count_held(connection: Executor, *, limit: int) -> list[HeldJobs]:
+    """Return how many jobs each breaker holds. See sql/observe/count_held.sql."""
+    return fetch_rows(connection, "observe/count_held", {"limit": limit}, HeldJobs)
 
 
 def read_error_groups(

@@ -98,6 +98,21 @@ def test_a_paused_queue_may_wait(running):
     assert health.queues[0].is_paused
 
 
+def test_a_breaker_that_is_not_closed_and_what_it_holds(running):
+    factories.BreakerFactory(name="mail")
+    factories.BreakerFactory(name="bank", state="open", reason="They are closed.")
+    factories.pending_jobs(2)
+    running.execute("UPDATE jobs_active SET status = 'blocked', held_by = 'bank'")
+
+    health = read_health(running, lease=LEASE)
+
+    assert health.problems == [
+        "The breaker 'bank' is open: its jobs are not claimed. They are closed."
+    ]
+    breakers = health.as_dict()["breakers"]
+    assert [(row["breaker"], row["held"]) for row in breakers] == [("bank", 2), ("mail", 0)]
+
+
 def test_due_jobs_that_nobody_stages(running):
     factories.scheduled_job(due_in=timedelta(seconds=-20))
 
