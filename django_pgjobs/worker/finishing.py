@@ -110,9 +110,9 @@ class Finisher:
         is_last = False
         while not is_last:
             batch, is_last = self._gather()
-            if batch:
-                self._write(batch)
-                self._in_hand.remove([attempt for attempt, _ in batch])
+            for part in without_repeats(batch):
+                self._write(part)
+                self._in_hand.remove([attempt for attempt, _ in part])
         self._session.close()
 
     def _gather(self) -> tuple[list[tuple[Attempt, Success | Ending | Recorded]], bool]:
@@ -195,6 +195,23 @@ class Finisher:
             self._write([(attempt, Success(*attempt.key, None))] if outcome.result else [])
         elif isinstance(outcome, Ending) and outcome.error_message is not None:
             self._write([(attempt, released(attempt, delay=self._backoff_cap))])
+
+
+def without_repeats(batch: Outcomes) -> list[Outcomes]:
+    """Return ``batch`` in parts, in order, none of which has two attempts of one job.
+
+    Statements answer by job: after a lost lease the same worker may have an old and a new attempt.
+    """
+    parts: list[list[tuple[Attempt, Success | Ending | Recorded]]] = []
+    seen: set[int] = set()
+    for item in batch:
+        job_id = item[0].job.id
+        if not parts or job_id in seen:
+            parts.append([])
+            seen.clear()
+        parts[-1].append(item)
+        seen.add(job_id)
+    return list(parts)
 
 
 def report_lost(attempt: Attempt) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
@@ -23,6 +23,9 @@ from .outages import Outage
 from .retrying import describe
 
 logger = logging.getLogger("django_pgjobs.worker")
+
+#: Seconds for a beat under way to end.
+_LAST_BEAT: Final = 5.0
 
 
 class Heartbeat:
@@ -85,9 +88,9 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and take the worker off the list. Waits for a beat under way."""
+        """End the thread and take the worker off the list. Waits a little for a beat under way."""
         self._stopped.set()
-        self._thread.join(self._interval + 5)
+        self._thread.join(_LAST_BEAT)
 
     def beat(self) -> None:
         """Renew every lease in hand and record the worker.

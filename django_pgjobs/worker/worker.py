@@ -232,7 +232,8 @@ class Worker:
 
     def _drain(self) -> None:
         deadline = monotonic() + self._settings.shutdown_timeout.total_seconds()
-        self._claiming.join()
+        # Where the network passes nothing, a claim hangs for longer than there is time.
+        self._claiming.join(max(0.0, deadline - monotonic()))
         if self._settings.listen:
             self._listener.stop()
         self._give_back(self._pools.take_back())

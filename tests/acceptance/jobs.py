@@ -75,8 +75,8 @@ def pause_at(context: JobContext, step: str) -> None:
 
     Another file says that it waits, and from which port its thread reaches the server.
     """
-    gate = Path(os.environ["PGJOBS_TEST_GATES"]) / f"{context.id}"
     if context.claims == 1 and context.name.endswith(step):
+        gate = Path(os.environ["PGJOBS_TEST_GATES"]) / f"{context.id}"
         gate.with_suffix(".waiting").write_text(str(own_port()))
         wait_for_gate(str(gate))
 

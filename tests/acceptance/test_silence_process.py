@@ -51,3 +51,14 @@ def test_they_start_when_the_network_is_back(through, proxy):
     proxy.lighten()
 
     wait_until(lambda: "worker started" in process.output(), "the worker starts")
+
+
+def test_a_worker_can_be_stopped_when_the_network_falls_silent(through, proxy):
+    proxy.lighten()
+    # No statement is given up before the test is.
+    worker = through.worker(durations={"STATEMENT_TIMEOUT": 3600, "SHUTDOWN_TIMEOUT": 1})
+
+    proxy.darken()
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait() == 0

@@ -249,7 +249,8 @@ def test_an_atomic_job_has_its_effect_once_whenever_its_workers_die(processes, t
         gates = [tmp_path / f"gate-{number}" for number in range(5)]
         jobs = [gated_atomic.enqueue(gate=str(gate)).id for gate in gates]
         processes.maintenance()
-        for claim, gate in enumerate(gates[:3], start=1):
+        # Not a third time: it would be taken for a job that kills.
+        for claim, gate in enumerate(gates[:2], start=1):
             worker = processes.worker()
             processes.wait_for_start(jobs[-1], claim)
             gate.touch()

@@ -344,7 +344,7 @@ def test_one_that_was_opened_by_hand_waits_for_a_hand(connection, declared):
     assert claim_jobs(connection).jobs == []
     keep(connection)
 
-    known = Breaker.objects.get()
+    known = Breaker.objects.get(name="hand")
     assert (known.state, known.retry_at) == ("open", None)
     assert known.reason == "Opened by the system: The bank told us to stop."
     operations.close_breaker(None, "hand")

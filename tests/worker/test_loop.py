@@ -167,12 +167,15 @@ def test_hundreds_run_at_the_same_time(make_loop):
 def test_no_more_run_at_a_time_than_there_are_places(make_loop):
     loop = make_loop(size=7)
     now, most = 0, 0
+    full = asyncio.Event()
 
     async def handler():
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0)
+        if now == 7:
+            full.set()
+        await full.wait()
         await asyncio.sleep(0)
         now -= 1
 
