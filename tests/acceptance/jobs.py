@@ -466,7 +466,7 @@ def bystander(context: JobContext, gate: str) -> None:
     note(context, "end")
 
 
-@job(max_attempts=50, breaker=Breaker(name="bank", minimum=5, cooldown=timedelta(seconds=1)))
+@job(max_attempts=50, breaker=Breaker(name="their bank", minimum=5, cooldown=timedelta(seconds=1)))
 def pay(context: JobContext, bank: str) -> None:
     """Fail until the file ``bank`` exists."""
     note(context, "start")

@@ -84,7 +84,7 @@ def test_a_breaker_spares_a_service_that_is_down_and_its_jobs(processes, tmp_pat
     processes.worker("--concurrency", "2")
     others = [quick.enqueue().id for _ in range(5)]
     state = "SELECT state FROM breakers"
-    blocked = "SELECT count(*) FROM jobs_active WHERE held_by = 'bank'"
+    blocked = "SELECT count(*) FROM jobs_active WHERE held_by = 'their bank'"
 
     wait_until(lambda: processes.value(state) == "open", "the breaker opens")
     wait_until(lambda: processes.value(blocked), "jobs are held")

@@ -30,13 +30,11 @@ class Link:
         client: towards the process.
         server: towards PostgreSQL, once there is one.
         is_mute: answers of the server are lost on the way.
-        has_lost: an answer was lost, so that nothing after it makes sense.
     """
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter | None = None
     is_mute: bool = False
-    has_lost: bool = False
 
     @property
     def port(self) -> int:
@@ -113,7 +111,7 @@ class Proxy:
         self._do(lambda: self._mute(port))
 
     def unmute(self) -> None:
-        """Lose no more answers. Connections on which one was lost are reset."""
+        """Lose no more answers. Connections that were mute are reset: they may lack one."""
         self._do(self._unmute)
 
     def heal(self) -> None:
@@ -145,8 +143,8 @@ class Proxy:
     def _unmute(self) -> None:
         self._is_mute = False
         for link in list(self._links):
-            link.is_mute = False
-            if link.has_lost:
+            if link.is_mute:
+                link.is_mute = False
                 link.reset()
 
     def _run(self) -> None:
@@ -197,9 +195,7 @@ class Proxy:
                 if self._latency:
                     await asyncio.sleep(self._latency)
                 await self._light.wait()
-                if is_answer and link.is_mute:
-                    link.has_lost = True
-                else:
+                if not (is_answer and link.is_mute):
                     writer.write(data)
                     await writer.drain()
         finally:
