@@ -20,7 +20,8 @@ def watch():
     watch.stop()
 
 
-def spin(rounds: int = 50_000_000) -> None:
+def spin(rounds: int = 3_000_000_000) -> None:
+    """Be busy; for half a minute, on a fast machine, if nothing puts an end to it."""
     for _ in range(rounds):
         pass
 
