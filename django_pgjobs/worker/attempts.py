@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ..definitions.context import JobContext
 from ..store.claim import ClaimedJob
 from ..store.execute import FenceToken, JobId, WorkerId
 from .capacity import Load
+
+#: A job that was in flight in so many lost processes is a suspect; see reap_leases.sql.
+SUSPECT_AFTER: Final = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -20,7 +24,6 @@ class Attempt:
         job: as it was claimed.
         context: what the handler sees.
         pool: name of the pool that runs it.
-        is_alone: run it in a fresh process that then ends; only the pool of processes can.
         is_lost: the lease is lost; whatever the handler does will be refused.
         has_ended: an outcome has been submitted; only the first one counts.
     """
@@ -28,7 +31,6 @@ class Attempt:
     job: ClaimedJob
     context: JobContext
     pool: str
-    is_alone: bool = False
     is_lost: bool = False
     has_ended: bool = False
 
@@ -36,6 +38,11 @@ class Attempt:
     def key(self) -> tuple[JobId, FenceToken]:
         """What every statement about this attempt is fenced by."""
         return self.job.id, self.job.fence_token
+
+    @property
+    def is_alone(self) -> bool:
+        """True for a suspect: the pool of processes runs it in a fresh one that then ends."""
+        return self.job.losses >= SUSPECT_AFTER
 
 
 def context_of(job: ClaimedJob, worker_id: WorkerId, stopping: threading.Event) -> JobContext:

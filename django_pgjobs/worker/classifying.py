@@ -20,7 +20,6 @@ from ..outcomes import Cancel, Retry, Snooze
 from ..states import Outcome
 from ..store.finish import Ending
 from .attempts import Attempt
-from .routing import SUSPECT_AFTER
 
 
 def classify(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:
@@ -147,7 +146,7 @@ def lost(
         outcome=Outcome.LOST,
         traceback=storable(stack, MAX_TRACEBACK) if stack else None,
     )
-    if attempt.job.losses < SUSPECT_AFTER:
+    if not attempt.is_alone:
         return ending
     pill = PoisonPill(
         f"A poison pill: it has killed a third process, in which it ran alone. {error}"

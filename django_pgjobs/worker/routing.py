@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from ..definitions.definition import JobDefinition
 from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
-
-#: A job that was in flight in so many lost processes is a suspect; see reap_leases.sql.
-SUSPECT_AFTER: Final = 2
+from .attempts import SUSPECT_AFTER
 
 
 def pools_wanted(registry: Registry, default: str) -> set[str]:

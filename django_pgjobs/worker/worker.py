@@ -231,9 +231,10 @@ class Worker:
         return reason
 
     def _drain(self) -> None:
-        deadline = monotonic() + self._settings.shutdown_timeout.total_seconds()
+        seconds = self._settings.shutdown_timeout.total_seconds()
+        deadline = monotonic() + seconds
         # Where the network passes nothing, a claim hangs for longer than there is time.
-        self._claiming.join(max(0.0, deadline - monotonic()))
+        self._claiming.join(seconds)
         if self._settings.listen:
             self._listener.stop()
         self._give_back(self._pools.take_back())

@@ -59,7 +59,7 @@ def pool(outcomes, monkeypatch, tmp_path):
     watch.stop()
 
 
-def attempt_of(definition, payload, *, number=1, is_alone=False):
+def attempt_of(definition, payload, *, number=1, losses=0):
     job = ClaimedJob(
         id=number,
         job_name=definition.name,
@@ -75,9 +75,10 @@ def attempt_of(definition, payload, *, number=1, is_alone=False):
         payload=payload,
         payload_version=1,
         meta=None,
+        losses=losses,
     )
     context = JobContext(id=number, name=definition.name)
-    return Attempt(job, context, PROCESSES, is_alone=is_alone)
+    return Attempt(job, context, PROCESSES)
 
 
 def pid_of(pool, outcomes, **options):
@@ -92,10 +93,10 @@ def test_one_process_runs_one_job_after_the_other(pool, outcomes):
     assert pid_of(pool, outcomes) == pid_of(pool, outcomes, number=2)
 
 
-def test_a_job_that_runs_alone_has_a_fresh_process_which_ends(pool, outcomes):
+def test_a_suspect_has_a_fresh_process_which_ends(pool, outcomes):
     before = pid_of(pool, outcomes)
 
-    alone = pid_of(pool, outcomes, number=2, is_alone=True)
+    alone = pid_of(pool, outcomes, number=2, losses=2)
     after = pid_of(pool, outcomes, number=3)
 
     assert len({before, alone, after}) == 3
