@@ -333,6 +333,20 @@ def max_attempts_problems(max_attempts: object) -> list[str]:
     return [f"max_attempts must be 1 to {MAX_ATTEMPTS}, not {max_attempts!r}."]
 
 
+def overriding_problems(
+    queue: object | None, priority: object | None, max_attempts: object | None
+) -> list[str]:
+    """Return what is wrong with what stands in for a declaration's; None leaves that."""
+    problems = []
+    if queue is not None:
+        problems += queue_problems(queue)
+    if priority is not None:
+        problems += priority_problems(priority)
+    if max_attempts is not None:
+        problems += max_attempts_problems(max_attempts)
+    return problems
+
+
 def _is_schema(schema: object) -> bool:
     is_model = isinstance(schema, type) and hasattr(schema, "model_validate")
     return is_model or (isinstance(schema, type) and dataclasses.is_dataclass(schema))

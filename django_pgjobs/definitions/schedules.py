@@ -13,9 +13,7 @@ from ..policies import CatchUp, Overlap
 from .definition import (
     JobDefinition,
     is_text,
-    max_attempts_problems,
-    priority_problems,
-    queue_problems,
+    overriding_problems,
 )
 from .payloads import encode_payload
 from .timetables import read_timetable
@@ -177,12 +175,7 @@ def policy_problems(catch_up: object, overlap: object) -> list[str]:
 
 def _problems(options: ScheduleOptions) -> list[str]:
     problems = policy_problems(options.catch_up, options.overlap)
-    if options.queue is not None:
-        problems += queue_problems(options.queue)
-    if options.priority is not None:
-        problems += priority_problems(options.priority)
-    if options.max_attempts is not None:
-        problems += max_attempts_problems(options.max_attempts)
+    problems += overriding_problems(options.queue, options.priority, options.max_attempts)
     if type(options.tenant) is not int or options.tenant not in _BIGINT:
         problems.append(
             f"tenant must be a whole number of at most 63 bits, not {options.tenant!r}."

@@ -196,14 +196,5 @@ def _read(expression: str, zone: ZoneInfo) -> Timetable:
     return timetable
 
 
-def next_slot(expression: str, timezone: str, *, after: datetime) -> datetime:
-    """Return the first instant after ``after``, aware, at which the expression is due, in UTC.
-
-    Raises:
-        InvalidSchedule: the expression or the zone is invalid, or never due.
-    """
-    return read_timetable(expression, timezone).next(after).at
-
-
 def _invalid(expression: str, problem: object) -> InvalidSchedule:
     return InvalidSchedule(f"The cron expression {expression!r} is invalid: {problem}")

@@ -15,9 +15,7 @@ from django.utils import timezone
 from ..conf import LONGEST_DURATION
 from ..definitions.definition import (
     is_text,
-    max_attempts_problems,
-    priority_problems,
-    queue_problems,
+    overriding_problems,
 )
 from ..exceptions import InvalidOption
 
@@ -106,13 +104,7 @@ def _tuple_of_tags(tags: Any) -> tuple[str, ...]:
 
 
 def _problems(options: EnqueueOptions) -> list[str]:
-    problems = []
-    if options.queue is not None:
-        problems += queue_problems(options.queue)
-    if options.priority is not None:
-        problems += priority_problems(options.priority)
-    if options.max_attempts is not None:
-        problems += max_attempts_problems(options.max_attempts)
+    problems = overriding_problems(options.queue, options.priority, options.max_attempts)
     return problems + _time_problems(options) + _key_problems(options)
 
 

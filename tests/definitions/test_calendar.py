@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_pgjobs.definitions.timetables import next_slot
+from tests.definitions.slots import next_slot
 
 MINUTE = timedelta(minutes=1)
 RANGES = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)]

@@ -7,8 +7,9 @@ from itertools import islice
 
 import pytest
 
-from django_pgjobs.definitions.timetables import next_slot, read_timetable
+from django_pgjobs.definitions.timetables import read_timetable
 from django_pgjobs.exceptions import InvalidSchedule
+from tests.definitions.slots import next_slot
 
 
 def due(expression, zone, start, count):
