@@ -25,8 +25,8 @@
 -- done in seconds: a long interval times 2^29 is out of its range.
 -- See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 --
--- Losses of processes add up; see reap_leases. An attempt that ends in order proves that the job does not kill its process, and ends its part
--- as a probe of a breaker.
+-- Losses of processes add up; see reap_leases. An attempt that ends in order proves that the job
+-- does not kill its process, and ends its part as a probe of a breaker.
 --
 -- Only the owner of a running attempt writes anything. Each attempt gets its row of
 -- job_attempts in this statement.
