@@ -11,7 +11,7 @@ import psycopg
 
 from ..sql import statement
 from .execute import Executor, FenceToken, JobId, WorkerId, execute, fetch_rows, fetch_values, run
-from .pooling import one_round_trip
+from .pooling import execute_together
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def claim_jobs_under_caps(
 ) -> Claim:
     """Claim as ``claim_jobs`` does, with a part for capped tenants, in one round trip.
 
-    Two statements in one pipelined transaction: the second one's snapshot is younger
+    Two statements in one transaction: the second one's snapshot is younger
     than the first one's locks, which is what makes the caps strict. The claim's
     ``capped`` says whether a capped tenant had jobs at all.
     """
@@ -180,12 +180,13 @@ def claim_jobs_under_caps(
         "default_weight": default_weight,
         "now": now,
     }
-    locking, claiming = connection.cursor(), connection.cursor()
-    with one_round_trip(connection):
-        locking.execute(statement("claim/lock_capped_tenants"), walk)
-        claiming.execute(statement("claim/claim_jobs"), params)
-    locked, _ = locking.fetchall()[0]
-    rows = claiming.fetchall()
+    ((locked, _),), rows = execute_together(
+        connection,
+        [
+            (statement("claim/lock_capped_tenants"), walk),
+            (statement("claim/claim_jobs"), params),
+        ],
+    )
     claim = Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
     return replace(claim, capped=claim.capped or bool(locked))
 

@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from ..conf import PgJobsSettings
 from .patience import PatientConnection
-from .pooling import StatelessConnection, StatelessCursor, apply_settings
+from .pooling import StatelessConnection, StatelessCursor, settings_statement
 
 #: Of libpq: notice a peer that is gone within about 20 s instead of hours. What the
 #: project sets in OPTIONS wins.
@@ -174,7 +174,7 @@ def _connect_stateful(
         connection.execute(
             "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
         )
-        apply_settings(connection, settings, is_local=False)
+        connection.execute(*settings_statement(settings, is_local=False))
     except BaseException:
         connection.close()
         raise

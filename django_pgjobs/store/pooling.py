@@ -7,22 +7,50 @@ to somebody else. So whatever a statement needs of its session travels with it: 
 
     BEGIN ISOLATION LEVEL READ COMMITTED; settings of this transaction; statement; COMMIT
 
-in one round trip. Nothing is prepared, nothing is set for longer than the transaction.
-See https://www.pgbouncer.org/features.html#sql-feature-map-for-pooling-modes
+in one message of the simple protocol. Nothing is prepared, nothing is set for longer than the
+transaction. See https://www.pgbouncer.org/features.html#sql-feature-map-for-pooling-modes
+
+A pipeline would be one round trip too, but it ends with a Flush behind its Sync. If that reaches
+PgBouncer when the server session has already gone back, the client is lent one for it, and keeps
+it until its next statement: a Flush has no answer that would end the loan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from .patience import PatientConnection
 
+Params = Mapping[str, Any] | Sequence[Any] | None
+
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+#: Results before the first of a statement: those of BEGIN and of the settings.
+_FIRST: Final = 2
+
+
+class StatelessCursor(psycopg.ClientCursor[Any]):
+    """Sends what is executed outside a transaction as one, in one message."""
+
+    def execute(self, query: Any, params: Params = None, **options: Any) -> Self:
+        """As in psycopg."""
+        if self.connection.info.transaction_status != TransactionStatus.IDLE:
+            return super().execute(query, params, **options)
+        return self.execute_together([(query, params)]).set_result(_FIRST)
+
+    def execute_together(self, statements: Sequence[tuple[Any, Params]]) -> Self:
+        """Execute statements in one transaction; the result of the first is number 2."""
+        connection = cast("StatelessConnection", self.connection)
+        settings = settings_statement(connection.settings, is_local=True)
+        bound = [self.mogrify(*statement) for statement in (settings, *statements)]
+        with _no_transaction_left(self.connection):
+            # A statement may end with a comment.
+            return super().execute("\n;".join([_BEGIN, *bound, "COMMIT"]).encode())
 
 
 class StatelessConnection(PatientConnection):
@@ -40,41 +68,46 @@ class StatelessConnection(PatientConnection):
     ) -> Iterator[psycopg.Transaction]:
         """As in psycopg, with the settings."""
         with super().transaction(savepoint_name, force_rollback) as transaction:
-            apply_settings(self, self.settings, is_local=True)
+            self.execute(*settings_statement(self.settings, is_local=True))
             yield transaction
 
 
-class StatelessCursor(psycopg.Cursor[Any]):
-    """Sends what is executed outside a transaction as one, in one round trip."""
+def execute_together(
+    connection: psycopg.Connection[Any], statements: Sequence[tuple[str, Params]]
+) -> list[list[tuple[Any, ...]]]:
+    """Execute statements in one transaction and one round trip; return the rows of each.
 
-    def execute(self, *args: Any, **options: Any) -> Self:
-        """As in psycopg."""
-        if self.connection.info.transaction_status != TransactionStatus.IDLE:
-            return super().execute(*args, **options)
-        with one_round_trip(self.connection):
-            return super().execute(*args, **options)
-
-
-@contextmanager
-def one_round_trip(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Send all that is executed in the block as one transaction, in one round trip.
-
-    Results are there when the block has ended. Unlike ``connection.transaction()`` in a
-    pipeline, which waits for each of its own commands.
+    Each has its own snapshot, taken when those before it have ended.
 
     Args:
         connection: in autocommit mode and not in a transaction.
+        statements: SQL and its parameters.
 
     Raises:
-        psycopg.Error: a statement failed; nothing has been done.
+        psycopg.Error: one failed; nothing has been done.
     """
+    cursor = connection.cursor()
+    if isinstance(cursor, StatelessCursor):
+        cursor.execute_together(statements)
+        indexes = range(_FIRST, _FIRST + len(statements))
+        return [cursor.set_result(index).fetchall() for index in indexes]
+    # Unlike connection.transaction() in a pipeline, which waits for each of its own commands.
+    commands: list[tuple[str, Params]] = [(_BEGIN, None), *statements, ("COMMIT", None)]
+    with _no_transaction_left(connection), connection.pipeline():
+        cursors = [connection.execute(query.encode(), params) for query, params in commands]
+    return [cursor.fetchall() for cursor in cursors[1:-1]]
+
+
+def settings_statement(settings: Mapping[str, str], *, is_local: bool) -> tuple[bytes, Params]:
+    """Return what sets parameters of the server, until the transaction ends or for the session."""
+    calls = ", ".join(f"set_config(%s, %s, {is_local})" for _ in settings)
+    return f"SELECT {calls}".encode(), [text for setting in settings.items() for text in setting]
+
+
+@contextmanager
+def _no_transaction_left(connection: psycopg.Connection[Any]) -> Iterator[None]:
     try:
-        with connection.pipeline():
-            _send(connection, _BEGIN)
-            if isinstance(connection, StatelessConnection):
-                apply_settings(connection, connection.settings, is_local=True)
-            yield
-            _send(connection, "COMMIT")
+        yield
     except BaseException:
         if connection.info.transaction_status in {
             TransactionStatus.INTRANS,
@@ -82,20 +115,3 @@ def one_round_trip(connection: psycopg.Connection[Any]) -> Iterator[None]:
         }:
             connection.rollback()
         raise
-
-
-def apply_settings(
-    connection: psycopg.Connection[Any], settings: Mapping[str, str], *, is_local: bool
-) -> None:
-    """Set parameters of the server, until the transaction ends or for the whole session."""
-    calls = ", ".join(f"set_config(%s, %s, {is_local})" for _ in settings)
-    _send(
-        connection, f"SELECT {calls}", [text for setting in settings.items() for text in setting]
-    )
-
-
-def _send(
-    connection: psycopg.Connection[Any], command: str, params: Sequence[str] | None = None
-) -> None:
-    # A plain cursor, also on a stateless connection.
-    psycopg.Cursor(connection).execute(command.encode(), params, prepare=False)

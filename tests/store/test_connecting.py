@@ -11,7 +11,7 @@ import pytest
 from psycopg import errors
 
 from django_pgjobs.store.connecting import Session, SessionOptions
-from django_pgjobs.store.pooling import one_round_trip
+from django_pgjobs.store.pooling import execute_together
 
 SHORT = timedelta(seconds=0.3)
 
@@ -44,11 +44,8 @@ def test_a_server_that_falls_silent_is_given_up(session, silent):
 
 
 def test_so_it_is_in_a_transaction_of_one_round_trip(session, silent):
-    with (
-        pytest.raises(psycopg.OperationalError, match="has not answered for"),
-        one_round_trip(silent),
-    ):
-        psycopg.Cursor(silent).execute("SELECT 1")
+    with pytest.raises(psycopg.OperationalError, match="has not answered for"):
+        execute_together(silent, [("SELECT 1", None)])
 
     assert silent.closed
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
+
 import psycopg
 import pytest
 from django.db import connections
@@ -86,6 +89,49 @@ def test_a_failure_that_only_the_commit_shows_is_raised(pooled, connection):
         assert pooled.execute("SELECT 2").fetchone() == (2,)
     finally:
         connection.execute("DROP TABLE deferred")
+
+
+@pytest.mark.parametrize("run", [claim_jobs, claim_jobs_under_caps])
+def test_all_is_sent_in_one_message(run, pooled, tmp_path):
+    """Whatever is sent behind the last answer borrows the server session until the next statement.
+
+    A pipeline ends with a Flush, which may come too late: everybody else waited until then.
+    """
+    trace = tmp_path / "trace"
+    with trace.open("w") as stream:
+        pooled.pgconn.trace(stream.fileno())
+        run(pooled)
+        pooled.pgconn.untrace()
+
+    assert re.findall(r"\tF\t\d+\t(\w+)", trace.read_text()) == ["Query"]
+
+
+def test_parameters_of_all_kinds_arrive(pooled):
+    values = {
+        "text": "it's 100 % \\ ß",
+        "number": 2**40,
+        "numbers": [1, 2**40],
+        "none": [],
+        "texts": ["a'b", 'c"d', "{e}", None],
+        "fraction": 0.1,
+        "lease": timedelta(seconds=1.5),
+        "now": datetime(2026, 10, 25, 1, 30, tzinfo=UTC),
+        "nothing": None,
+    }
+    kinds = {
+        "text": "text",
+        "number": "bigint",
+        "numbers": "bigint[]",
+        "none": "bigint[]",
+        "texts": "text[]",
+        "fraction": "float",
+        "lease": "interval",
+        "now": "timestamptz",
+        "nothing": "text",
+    }
+    casts = ", ".join(f"%({name})s::{kind}" for name, kind in kinds.items())
+
+    assert pooled.execute(f"SELECT {casts}", values).fetchone() == tuple(values.values())
 
 
 def test_jobs_are_claimed_and_completed(pooled):
