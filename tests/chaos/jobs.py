@@ -20,7 +20,7 @@ from django_pgjobs import Cancel, JobContext, Retry, Snooze, job
 from tests.ledger import VARIABLE, note
 
 #: Looks for the next claim, until which a process is stopped; there are four in a second.
-LOOKS_AT_MOST = 32
+LOOKS_AT_MOST = int(os.environ.get("PGJOBS_CHAOS_LOOKS", "32"))
 
 #: Stops process $1 until the line $2 is in the ledger $3, or until it has looked $4 times.
 STOP = """

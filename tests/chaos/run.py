@@ -75,17 +75,20 @@ def run_chaos(folder: Path, faults: Sequence[Fault], *, seed: int, seconds: floa
         return verdict
 
 
-def run_zombies(folder: Path, *, count: int, mutant: str = "") -> Verdict:
-    """Have every job finished by somebody who has lost it while somebody else has it.
+def run_zombies(folder: Path, *, mutant: str = "") -> Verdict:
+    """Have jobs finished by somebody who has lost them while somebody else has them.
+
+    Each of two jobs stops the first worker that runs it, until somebody else does: the third.
 
     Args:
         folder: for logs and the ledger; empty.
-        count: of jobs.
         mutant: of the workers, see tests.chaos.mutants.
     """
-    with site(folder, producer=("{name}", "1", "zombie", str(count)), mutant=mutant) as made:
+    with site(folder, workers=3, producer=("{name}", "1", "zombie", "1"), mutant=mutant) as made:
+        # However long that takes.
+        made.environment["PGJOBS_CHAOS_LOOKS"] = "240"
         made.revive()
-        wait_until(lambda: _committed(made) >= count, "every job is enqueued")
+        wait_until(lambda: _committed(made) == 2, "both jobs are enqueued")
         made.stop("producer")
         return _end(made)
 

@@ -23,7 +23,7 @@ def test_nothing_is_broken(tmp_path):
 
 
 def test_workers_without_a_fence_are_noticed(tmp_path):
-    verdict = run_zombies(tmp_path, count=4, mutant="unfenced")
+    verdict = run_zombies(tmp_path, mutant="unfenced")
 
     broken = {problem.split()[0] for problem in verdict.problems}
     assert "I13" in broken
