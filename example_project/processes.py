@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -98,10 +99,18 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float) -> N
 
 
 def stop_on_terminate() -> None:
-    """Make signals end this process as Ctrl-C does, so that it stops what it started."""
+    """Make signals end this process as Ctrl-C does, so that it stops what it started.
+
+    Once in half a second: timeout(1) sends its signal to this process and then to its group, and
+    the second one must not disturb the stopping.
+    """
+    last = -inf
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        nonlocal last
+        if time.monotonic() - last >= 0.5:
+            last = time.monotonic()
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     # A shell that starts a command in the background has it ignore SIGINT.

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,14 @@ def wait_until(condition: Callable[[], Any], what: str, *, patience: float = PAT
     return value
 
 
+def state_of(pid: int) -> str:
+    """Return the letter that ps shows for the state of a process."""
+    shown = subprocess.run(
+        ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return shown.stdout.strip()[:1]
+
+
 @dataclass
 class Process:
     """A management command that runs in a process of its own."""
@@ -62,6 +70,23 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         self.popen.send_signal(number)
+
+    def send_together(self, *numbers: signal.Signals) -> None:
+        """Send signals that arrive at the same time: it is stopped until all have been sent."""
+        self.send(signal.SIGSTOP)
+        wait_until(lambda: state_of(self.pid) == "T", "it is stopped")
+        for number in (*numbers, signal.SIGCONT):
+            self.send(number)
+
+    def insist(self, number: signal.Signals) -> int:
+        """Send a signal again and again until it ends; return the exit code."""
+
+        def has_ended() -> bool:
+            self.send(number)
+            return self.popen.poll() is not None
+
+        wait_until(has_ended, "it ends")
+        return self.wait()
 
     def kill(self) -> None:
         """Kill it, as the kernel would."""
@@ -99,12 +124,18 @@ class Processes:
         """The file to which handlers write their starts and ends."""
         return self.folder / "ledger"
 
-    def start(self, *command: str, durations: dict[str, float] | None = None) -> Process:
+    def start(
+        self,
+        *command: str,
+        durations: dict[str, float] | None = None,
+        under: Sequence[str] = (),
+    ) -> Process:
         """Start a management command.
 
         Args:
             command: its name and options.
             durations: other values of PGJOBS, in seconds.
+            under: a program that runs it, with its arguments.
         """
         log = self.folder / f"{len(self.started)}-{command[0]}.log"
         environment = {
@@ -118,7 +149,7 @@ class Processes:
         }
         with log.open("wb") as stream:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "django", *command],
+                [*under, sys.executable, "-m", "django", *command],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -113,8 +113,16 @@ class Maintainer:
         return cls(session, services)
 
     def stop(self) -> None:
-        """Have ``run`` return after the step under way. Not for signal handlers."""
+        """Have ``run`` return after the step under way.
+
+        A signal handler may call it if ``run`` is in another thread than the handler.
+        """
         self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """True when told to stop."""
+        return self._stopping.is_set()
 
     def run(self) -> None:
         """Run the services until told to stop."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -24,6 +23,7 @@ from ..worker.queries import QueryWatch
 from ..worker.supervisor import Supervisor
 from ..worker.worker import Worker, WorkerOptions
 from .starting import wait_for_schema, warn_of_connections
+from .stopping import obey_signals, run_aside
 
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
@@ -38,24 +38,16 @@ class Stopper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._has_received = False
         self.is_stopped = False
 
     def obey_signals(self) -> None:
-        """Drain at the first SIGTERM or SIGINT; exit at the second."""
-        signal.signal(signal.SIGTERM, self._handle)
-        signal.signal(signal.SIGINT, self._handle)
+        """Drain at the first SIGTERM or SIGINT; exit at a later one."""
+        obey_signals(lambda number: self._stop())
 
     def obey_lifeline(self, descriptor: int) -> None:
         """Drain when ``descriptor`` reads its end."""
         os.set_inheritable(descriptor, False)
         Thread(target=self._hold, args=[descriptor], name="pgjobs-lifeline", daemon=True).start()
-
-    def _handle(self, number: int, frame: object) -> None:
-        if self._has_received:
-            os._exit(128 + number)
-        self._has_received = True
-        self._stop()
 
     def _hold(self, descriptor: int) -> None:
         os.read(descriptor, 1)
@@ -96,7 +88,7 @@ def run_worker(
     maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
     if maintainer:
         Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()
-    reason = worker.run()
+    reason = run_aside(worker.run)
     if maintainer:
         maintainer.stop()
     if worker.has_unfinished_handlers:
@@ -134,16 +126,15 @@ def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoRetur
     supervisor = Supervisor(count, start=start, patience=options.settings.shutdown_timeout + SLACK)
     received: list[int] = []
 
-    def handle(number: int, frame: object) -> None:
+    def stop(number: int) -> None:
         received.append(number)
         supervisor.stop(number)
 
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
+    obey_signals(stop, insist=stop)
     log_to_stderr()
     wait_for_schema(options.settings.database, is_stopped=lambda: bool(received))
     connections.close_all()
-    sys.exit(0 if received else supervisor.run())
+    sys.exit(0 if received else run_aside(supervisor.run))
 
 
 def _to_text(options: WorkerOptions) -> str:

@@ -74,7 +74,7 @@ class Supervisor:
         """Have ``run`` return. May be called in a signal handler.
 
         Args:
-            number: of the signal. At the second one, workers are killed.
+            number: of the signal. At the second call, workers are killed.
         """
         self._events.put(number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import timedelta
 
 import pytest
@@ -65,6 +66,25 @@ FIRED = """
     JOIN jobs_completed ON jobs_completed.id = cron_runs.job_id
     WHERE cron_runs.schedule_id = %s
 """
+
+
+def test_two_signals_at_once_are_one_request(processes):
+    maintenance = processes.maintenance()
+
+    maintenance.send_together(signal.SIGTERM, signal.SIGINT)
+
+    assert maintenance.wait() == 0
+    assert "maintenance stopped" in maintenance.output()
+
+
+def test_a_second_signal_does_not_wait_for_the_step_under_way(processes, connect):
+    holder = connect()
+    with holder.transaction():
+        holder.execute("LOCK TABLE jobs_active IN ACCESS EXCLUSIVE MODE")
+        maintenance = processes.start("pgjobs_maintain")
+        wait_until(lambda: processes.value(WAITING), "maintenance waits for the lock")
+
+        assert maintenance.insist(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
 def test_a_worker_with_the_name_of_a_dead_one_does_not_keep_its_jobs(processes, tmp_path):

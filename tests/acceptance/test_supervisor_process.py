@@ -90,13 +90,26 @@ def test_a_second_signal_ends_all_at_once_and_the_job_comes_back(processes, supe
 
     supervisor.send(signal.SIGTERM)
     wait_until(lambda: "supervisor stopping" in supervisor.output(), "it drains")
-    supervisor.send(signal.SIGTERM)
 
-    assert supervisor.wait() == 128 + signal.SIGTERM
+    assert supervisor.insist(signal.SIGTERM) == 128 + signal.SIGTERM
     assert all(is_gone(pid) for pid in workers)
     gate.touch()
     processes.worker("--maintain")
     processes.wait_for_status(job.id, "completed")
+    processes.check_invariants([job.id])
+
+
+def test_two_signals_at_once_are_one_request(processes, supervisor, tmp_path):
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    processes.wait_for_start(job.id)
+
+    supervisor.send_together(signal.SIGTERM, signal.SIGINT)
+    wait_until(lambda: supervisor.output().count("worker stopping") == 2, "both drain")
+    gate.touch()
+
+    assert supervisor.wait() == 0
+    assert processes.status_of(job.id) == "completed"
     processes.check_invariants([job.id])
 
 

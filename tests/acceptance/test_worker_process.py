@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -21,7 +24,7 @@ from tests.acceptance.jobs import (
     quick,
     until_cancelled,
 )
-from tests.fix_workers import wait_until
+from tests.fix_workers import PATIENCE, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -167,13 +170,46 @@ def test_a_second_signal_ends_the_worker_at_once_and_its_job_comes_back(processe
 
     worker.send(signal.SIGTERM)
     wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
-    worker.send(signal.SIGTERM)
 
-    assert worker.wait() == 128 + signal.SIGTERM
+    assert worker.insist(signal.SIGTERM) == 128 + signal.SIGTERM
     gate.touch()
     processes.worker("--maintain")
     processes.wait_for_status(job.id, "completed")
     processes.check_invariants([job.id])
+
+
+def test_two_signals_at_once_are_one_request(processes, tmp_path):
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    worker = processes.worker()
+    processes.wait_for_start(job.id)
+
+    worker.send_together(signal.SIGTERM, signal.SIGINT)
+    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    gate.touch()
+
+    assert worker.wait() == 0
+    assert processes.status_of(job.id) == "completed"
+    processes.check_invariants([job.id])
+
+
+@pytest.mark.skipif(not shutil.which("timeout"), reason="there is no timeout(1)")
+def test_a_worker_under_timeout_drains(processes, tmp_path):
+    """That program sends each signal to the worker, and then to its whole group."""
+    gate = tmp_path / "gate"
+    job = gated.enqueue(gate=str(gate))
+    timeout = processes.start("pgjobs_worker", under=["timeout", str(PATIENCE)])
+    pid = processes.wait_for_start(job.id)
+    try:
+        timeout.send(signal.SIGTERM)
+        wait_until(lambda: "worker stopping" in timeout.output(), "the worker drains")
+        gate.touch()
+
+        assert timeout.wait() == 0
+        assert processes.status_of(job.id) == "completed"
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_job_that_kills_its_worker_is_dead_after_its_attempts(processes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from argparse import ArgumentParser
 from typing import Any
 
@@ -14,6 +12,7 @@ from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
 from ...terminal import log_to_stderr
 from ..starting import require_schema, wait_for_schema, warn_of_other_schedules
+from ..stopping import obey_signals, run_aside
 
 
 class Command(BaseCommand):
@@ -37,13 +36,8 @@ class Command(BaseCommand):
             warn_of_other_schedules(settings.database, registry)
             maintainer.run_once()
             return
-        wait_for_schema(settings.database, is_stopped=lambda: False)
-        warn_of_other_schedules(settings.database, registry)
-        loop = threading.Thread(target=maintainer.run, name="pgjobs-maintenance")
-        # Blocked here and in every thread started from here; the wait below takes them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
-        loop.start()
-        signal.sigwait([signal.SIGTERM, signal.SIGINT])
-        maintainer.stop()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGINT])
-        loop.join()
+        obey_signals(lambda number: maintainer.stop())
+        wait_for_schema(settings.database, is_stopped=lambda: maintainer.is_stopping)
+        if not maintainer.is_stopping:
+            warn_of_other_schedules(settings.database, registry)
+            run_aside(maintainer.run)

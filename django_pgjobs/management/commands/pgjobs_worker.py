@@ -18,7 +18,7 @@ from ..working import run_worker, supervise
 class Command(BaseCommand):
     """Run a worker until it is told to stop."""
 
-    help = "Run jobs until told to stop (SIGTERM or SIGINT; a second one exits at once)."
+    help = "Run jobs until told to stop (SIGTERM or SIGINT; a later one exits at once)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
