@@ -23,7 +23,7 @@ _ASK_EVERY: Final = 30.0
 
 
 class Listener:
-    """A thread that calls ``wake`` for each notification on the worker's own channel.
+    """A thread that calls ``wake`` with each notification on the worker's own channel.
 
     It never sits in a transaction: a listener that did would fill the server's notification
     queue. After every (re)connect it wakes the worker once, for what was missed.
@@ -31,12 +31,13 @@ class Listener:
     Args:
         session: a connection of its own.
         channel: a plain name.
-        wake: called in this thread; must return at once.
+        wake: called in this thread with the name of a queue that has work, or with an empty text;
+            must return at once.
         random: source of jitter.
     """
 
     def __init__(
-        self, *, session: Session, channel: str, wake: Callable[[], None], random: Random
+        self, *, session: Session, channel: str, wake: Callable[[str], None], random: Random
     ) -> None:
         self._session = session
         self._channel = channel
@@ -68,11 +69,11 @@ class Listener:
         connection = self._session.connection
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         self._outage.end()
-        self._wake()
+        self._wake("")
         ask_at = monotonic() + _ASK_EVERY
         while not self._stopped.is_set():
-            for _ in connection.notifies(timeout=_TURN, stop_after=1):
-                self._wake()
+            for notification in connection.notifies(timeout=_TURN, stop_after=1):
+                self._wake(notification.payload)
             if monotonic() >= ask_at:
                 # Nothing else would tell a connection that has died in silence.
                 connection.execute("SELECT 1")

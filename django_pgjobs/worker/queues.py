@@ -31,6 +31,7 @@ class QueueOrder:
         self._weights = dict(weights)
         self._is_strict = is_strict
         self._positions = dict.fromkeys(self._weights, 0.0)
+        self._preferred: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -41,7 +42,14 @@ class QueueOrder:
         """Return the queues in the order in which to try them."""
         if self._is_strict:
             return self.names
-        return sorted(self._weights, key=self._positions.__getitem__)
+        preferred, self._preferred = self._preferred, None
+        return sorted(
+            self._weights, key=lambda queue: (queue != preferred, self._positions[queue])
+        )
+
+    def prefer(self, queue: str) -> None:
+        """Try ``queue`` first, once, where the order is not strict. For any thread."""
+        self._preferred = queue
 
     def charge(self, queue: str, jobs: int) -> None:
         """Note that ``jobs`` were taken from ``queue``."""

@@ -187,7 +187,7 @@ class Worker:
                 replace(SessionOptions.from_settings(settings), keeps_state=True),
             ),
             channel=self._channel,
-            wake=self._in_hand.wake,
+            wake=self._wake_for,
             random=self._random,
         )
         self._claiming = threading.Thread(
@@ -229,6 +229,10 @@ class Worker:
         self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
         return reason
+
+    def _wake_for(self, queue: str) -> None:
+        self._order.prefer(queue)
+        self._in_hand.wake()
 
     def _drain(self) -> None:
         seconds = self._settings.shutdown_timeout.total_seconds()
@@ -279,7 +283,6 @@ class Worker:
             self._take_back(session, idle)
             self._stage_if_due(session, idle)
             return
-        self._stage_if_due(session, idle)
         jobs = self._claimer.claim(
             session.connection, self._settings.claim_batch_size, self._capacity.room
         )
@@ -288,6 +291,8 @@ class Worker:
             idle.note_work()
             if idle.should_take_back():
                 self._take_back(session, idle)
+            # Only now: somebody who was woken has something to claim.
+            self._stage_if_due(session, idle)
         elif not self._stage(session, idle):
             self._discover_if_due(session, idle)
             self._rest(session, idle)

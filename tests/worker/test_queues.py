@@ -53,6 +53,31 @@ def test_a_queue_that_was_empty_has_saved_up_no_turns():
     assert abs(served["a"] - served["b"]) <= 2
 
 
+def test_a_preferred_queue_is_tried_first_once():
+    order = QueueOrder({"a": 1, "b": 1, "c": 1})
+
+    order.prefer("c")
+
+    assert [order.candidates()[0] for _ in range(2)] == ["c", "a"]
+
+
+@pytest.mark.parametrize("queue", ["", "unknown"])
+def test_only_what_is_served_can_be_preferred(queue):
+    order = QueueOrder({"a": 1, "b": 1})
+
+    order.prefer(queue)
+
+    assert order.candidates() == ["a", "b"]
+
+
+def test_strict_order_knows_no_preference():
+    order = QueueOrder({"a": 1, "b": 1}, is_strict=True)
+
+    order.prefer("b")
+
+    assert order.candidates() == ["a", "b"]
+
+
 def test_in_strict_order_a_later_queue_waits_for_the_earlier_ones():
     order = QueueOrder({"a": 1, "b": 100}, is_strict=True)
 

@@ -8,6 +8,8 @@
 -- somebody's idle listener has filled half of it, nobody is notified. A worker that
 -- nobody has heard of for ten minutes is gone.
 --
+-- The queue is the payload: a worker of many looks there first.
+--
 -- Returns `channel` of each worker notified.
 WITH sleeping AS MATERIALIZED (
     SELECT job_workers.channel
@@ -21,5 +23,5 @@ WITH sleeping AS MATERIALIZED (
 )
 SELECT sleeping.channel
 FROM sleeping
-CROSS JOIN LATERAL pg_notify(sleeping.channel, '') AS notified
+CROSS JOIN LATERAL pg_notify(sleeping.channel, %(queue)s::text) AS notified
 WHERE (SELECT pg_notification_queue_usage() < 0.5)
