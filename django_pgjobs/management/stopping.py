@@ -58,6 +58,11 @@ def obey_signals(
     atexit.register(_set_handlers, signal.SIG_IGN)
 
 
+def leave_signals() -> None:
+    """Have SIGTERM and SIGINT end this process, which has nothing left to do in good order."""
+    _set_handlers(signal.SIG_DFL)
+
+
 def run_aside(work: Callable[[], Result]) -> Result:
     """Do work in a thread of its own, while this one, the main thread, obeys signals.
 

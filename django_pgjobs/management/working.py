@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from threading import Thread
 from typing import Final, NoReturn
 
 from django.db import connections
 
-from ..conf import get_settings
+from ..conf import PgJobsSettings, get_settings
 from ..definitions.registry import registry
 from ..maintenance.maintainer import Maintainer
 from ..terminal import log_to_stderr
@@ -21,12 +23,18 @@ from ..worker.connections import connections_needed
 from ..worker.interpreters import start_interpreter
 from ..worker.queries import QueryWatch
 from ..worker.supervisor import Supervisor
-from ..worker.worker import Worker, WorkerOptions
+from ..worker.worker import StopReason, Worker, WorkerOptions
+from .reloading import Reloader
 from .starting import wait_for_schema, warn_of_connections
 from .stopping import obey_signals, run_aside
 
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
+
+
+#: What maintenance in a worker's process gets at the end, for the step under way. Its leadership
+#: runs out by itself if that is too little.
+LAST_STEP: Final = timedelta(seconds=2)
 
 
 class Stopper:
@@ -59,13 +67,19 @@ class Stopper:
 
 
 def run_worker(
-    options: WorkerOptions, *, maintains: bool, lifeline: int | None = None, label: str = ""
+    options: WorkerOptions,
+    *,
+    maintains: bool,
+    reloads: bool = False,
+    lifeline: int | None = None,
+    label: str = "",
 ) -> NoReturn:
     """Run a worker, and end the process when it has stopped.
 
     Args:
         options: of the worker.
         maintains: run maintenance in this process too.
+        reloads: when the code has changed, drain and start anew with it.
         lifeline: descriptor that reads its end when the worker should stop.
         label: put before each log line on the terminal.
 
@@ -79,24 +93,36 @@ def run_worker(
     if lifeline is not None:
         stopper.obey_lifeline(lifeline)
     log_to_stderr(label)
+    reloader = Reloader(worker.stop) if reloads else None
+    if reloader:
+        reloader.start()
     wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
     if stopper.is_stopped:
         sys.exit(0)
     warn_of_connections(
         options.settings, connections_needed(options, registry, maintains=maintains)
     )
-    maintainer = Maintainer.from_settings(options.settings, registry) if maintains else None
-    if maintainer:
-        Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True).start()
-    reason = run_aside(worker.run)
-    if maintainer:
-        maintainer.stop()
+    with maintenance_beside(options.settings) if maintains else nullcontext():
+        reason = run_aside(worker.run)
+    if reloader and reason is StopReason.DRAINED:
+        reloader.start_anew(is_stopped=lambda: stopper.is_stopped)
     if worker.has_unfinished_handlers:
         # Their jobs have been given back; their threads would keep the process alive.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(reason.value)
     sys.exit(reason.value)
+
+
+@contextmanager
+def maintenance_beside(settings: PgJobsSettings) -> Iterator[None]:
+    """Run maintenance in a thread; at the end, have it hand over to another process."""
+    maintainer = Maintainer.from_settings(settings, registry)
+    thread = Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True)
+    thread.start()
+    yield
+    maintainer.stop()
+    thread.join(LAST_STEP.total_seconds())
 
 
 def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoReturn:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.conf import settings as django_settings
+from django.core.management.base import BaseCommand, CommandError
 
 from ...conf import get_settings
 from ...definitions.pools import PROCESSES, THREADS
 from ...worker.queues import parse_queues
 from ...worker.worker import WorkerOptions
 from ..arguments import positive
+from ..reloading import is_trial
 from ..working import run_worker, supervise
 
 
@@ -59,8 +61,15 @@ class Command(BaseCommand):
             action="store_true",
             help="Run maintenance in this process too, for small sites.",
         )
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="Start anew when the code changes, for development.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["reload"]:
+            _refuse_reload(options)
         settings = get_settings()
         worker_options = WorkerOptions(
             queues=options["queues"],
@@ -71,9 +80,21 @@ class Command(BaseCommand):
             pool=options["pool"],
             process_concurrency=options["process_concurrency"],
         )
+        if is_trial():
+            return
         if options["processes"] is None:
-            run_worker(worker_options, maintains=options["maintain"])
+            run_worker(worker_options, maintains=options["maintain"], reloads=options["reload"])
         supervise(options["processes"], worker_options, maintains=options["maintain"])
+
+
+def _refuse_reload(options: dict[str, Any]) -> None:
+    if not django_settings.DEBUG:
+        raise CommandError(
+            "--reload is for development, and settings.DEBUG is False. Where jobs matter, restart "
+            "the worker with each deploy."
+        )
+    if options["processes"] is not None:
+        raise CommandError("--reload is for one worker. Leave out --processes.")
 
 
 def queues(text: str) -> dict[str, int]:
