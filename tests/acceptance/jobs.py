@@ -20,7 +20,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.dispatch import receiver
 
-from django_pgjobs import Breaker, JobContext, job
+from django_pgjobs import Breaker, JobContext, Retry, Snooze, job
 from django_pgjobs.signals import job_started
 from tests.ledger import note
 
@@ -42,6 +42,17 @@ def gated(context: JobContext, gate: str) -> None:
     note(context, "start")
     wait_for_gate(gate)
     note(context, "end")
+
+
+#: Longer than any test.
+HOUR = timedelta(hours=1)
+
+
+@job(max_attempts=5)
+def put_off(context: JobContext, outcome: str) -> None:
+    """Ask to run again in an hour: fail, or snooze."""
+    note(context, "start")
+    raise Snooze(HOUR) if outcome == "snooze" else Retry("not today", delay=HOUR)
 
 
 @job(max_attempts=5)
