@@ -29,6 +29,7 @@ SAMPLE: Final[dict[str, Any]] = {
     "worker_id": "worker",
     "queue": "default",
     "limit": 100,
+    "walked": 50,
     "count": 100,
     "tenant_id": 0,
     "after_tenant": 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -85,6 +85,16 @@ class Staged:
 _JOB_COLUMNS = 15
 
 
+def tenants_walked(limit: int) -> int:
+    """Return how many tenants a claim of up to ``limit`` jobs walks at most.
+
+    Some more than it needs, if it is small: not all can take part. Half as many, if it is large:
+    a claim is only large where jobs are short, and with two jobs of each tenant it costs less,
+    while the round over all of them still takes no time.
+    """
+    return max(16, min(limit, max(50, limit // 2)))
+
+
 def claim_jobs(
     connection: Executor,
     *,
@@ -104,6 +114,7 @@ def claim_jobs(
         "queue": queue,
         "worker_id": worker_id,
         "limit": limit,
+        "walked": tenants_walked(limit),
         "lease": lease,
         "after_tenant": after_tenant,
         "carry": carry,
@@ -112,8 +123,8 @@ def claim_jobs(
         "default_weight": default_weight,
         "now": now,
     }
-    rows = run(connection, "claim/claim_jobs", params)
-    return Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
+    jobs, seen = _read(run(connection, "claim/claim_jobs", params))
+    return Claim(jobs, *seen)
 
 
 def claim_jobs_of_tenant(
@@ -135,10 +146,9 @@ def claim_jobs_of_tenant(
         "lease": lease,
         "now": now,
     }
-    rows = run(connection, "claim/claim_jobs_of_tenant", params)
-    is_alone, has_held = rows[0][_JOB_COLUMNS:]
+    jobs, (is_alone, has_held) = _read(run(connection, "claim/claim_jobs_of_tenant", params))
     return Claim(
-        jobs=_jobs(rows),
+        jobs=jobs,
         tenants=1,
         last_tenant=tenant_id,
         carry=0,
@@ -170,8 +180,9 @@ def claim_jobs_under_caps(
     than the first one's locks, which is what makes the caps strict. The claim's
     ``capped`` says whether a capped tenant had jobs at all.
     """
-    walk = {"queue": queue, "limit": limit, "after_tenant": after_tenant}
+    walk = {"queue": queue, "walked": tenants_walked(limit), "after_tenant": after_tenant}
     params = walk | {
+        "limit": limit,
         "worker_id": worker_id,
         "lease": lease,
         "carry": carry,
@@ -187,7 +198,8 @@ def claim_jobs_under_caps(
             (statement("claim/claim_jobs"), params),
         ],
     )
-    claim = Claim(_jobs(rows), *rows[0][_JOB_COLUMNS:])
+    jobs, seen = _read(rows)
+    claim = Claim(jobs, *seen)
     return replace(claim, capped=claim.capped or bool(locked))
 
 
@@ -212,7 +224,7 @@ def lock_capped_tenants(
     Returns:
         The tenants that were locked. See sql/claim/lock_capped_tenants.sql.
     """
-    params = {"queue": queue, "limit": limit, "after_tenant": after_tenant}
+    params = {"queue": queue, "walked": tenants_walked(limit), "after_tenant": after_tenant}
     ((locked, _),) = run(connection, "claim/lock_capped_tenants", params)
     return [int(tenant_id) for tenant_id in locked.split(",") if tenant_id]
 
@@ -223,11 +235,17 @@ def stage_jobs(connection: Executor, *, limit: int, now: datetime | None = None)
     return staged
 
 
-def _jobs(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedJob]:
-    jobs = [ClaimedJob(*row[:_JOB_COLUMNS]) for row in rows if row[0] is not None]
+def _read(rows: Iterable[tuple[Any, ...]]) -> tuple[list[ClaimedJob], tuple[Any, ...]]:
+    """Return the jobs of a claim, and what its walk saw."""
+    jobs, seen = [], ()
+    for row in rows:
+        if row[0] is None:
+            seen = row[_JOB_COLUMNS:]
+        else:
+            jobs.append(ClaimedJob(*row[:_JOB_COLUMNS]))
     # RETURNING has no order.
     jobs.sort(key=_urgency)
-    return jobs
+    return jobs, seen
 
 
 def _urgency(job: ClaimedJob) -> tuple[int, int]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..states import JobStatus, Outcome
+from .arrays import bigints
 from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, run
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: that takes three times as long to make, and there is one for each job.
+@dataclass(slots=True)
 class Success:
     """An attempt that succeeded. ``result`` is JSON text or None."""
 
@@ -82,10 +84,12 @@ def complete_jobs(
 
     See sql/finish/complete_jobs.sql.
     """
+    results = [success.result for success in successes]
     params = {
-        "ids": [success.id for success in successes],
-        "fence_tokens": [success.fence_token for success in successes],
-        "results": [success.result for success in successes],
+        "ids": bigints(success.id for success in successes),
+        "fence_tokens": bigints(success.fence_token for success in successes),
+        # What an array lacks is null.
+        "results": results if any(results) else [],
         "worker_id": worker_id,
         "now": now,
     }

@@ -58,6 +58,9 @@ DISCOVER_EVERY: Final = 5.0
 _STAGE_AT_MOST: Final = 1_000
 _QUEUES_AT_MOST: Final = 1_000
 
+#: Seconds that handlers get to begin after an idle worker's claim, before it looks for more.
+_BEGIN_FIRST: Final = 0.001
+
 
 class StopReason(Enum):
     """Why a worker stopped; the value is the exit code."""
@@ -291,6 +294,9 @@ class Worker:
             idle.note_work()
             if idle.should_take_back():
                 self._take_back(session, idle)
+            if idle.has_said_so:
+                # They would wait for this thread to let go of the interpreter's lock.
+                self._stopping.wait(_BEGIN_FIRST)
             # Only now: somebody who was woken has something to claim.
             self._stage_if_due(session, idle)
         elif not self._stage(session, idle):

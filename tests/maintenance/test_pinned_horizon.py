@@ -25,6 +25,7 @@ CLAIM = {
     "tenant_id": 0,
     "worker_id": "w",
     "limit": 1,
+    "walked": 16,
     "lease": timedelta(minutes=5),
     "after_tenant": -1,
     "carry": 0,

@@ -14,7 +14,12 @@ from psycopg.pq import TransactionStatus
 
 from django_pgjobs.models import ActiveJob
 from django_pgjobs.states import JobStatus
-from django_pgjobs.store.claim import find_unanswered, list_queues, stage_jobs
+from django_pgjobs.store.claim import (
+    find_unanswered,
+    list_queues,
+    stage_jobs,
+    tenants_walked,
+)
 from tests import factories
 from tests.factories import WORKER
 from tests.fix_database import FIRST_EPOCHS
@@ -584,3 +589,18 @@ class TestListQueues:
             factories.pending_job(queue_name=name)
 
         assert len(list_queues(django_connection, limit=2)) == 2
+
+
+def test_a_small_claim_walks_more_tenants_than_it_needs_and_a_large_one_fewer():
+    walked = {limit: tenants_walked(limit) for limit in (1, 16, 50, 80, 100, 500)}
+
+    assert walked == {1: 16, 16: 16, 50: 50, 80: 50, 100: 50, 500: 250}
+
+
+def test_a_large_claim_takes_two_jobs_of_each_tenant_it_visits(connection):
+    for tenant in range(100):
+        factories.pending_jobs(3, tenant_id=tenant)
+
+    taken = Counter(tenants(claim_jobs(connection, limit=100, after_tenant=-1)))
+
+    assert taken == dict.fromkeys(range(50), 2)

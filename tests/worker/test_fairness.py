@@ -57,16 +57,17 @@ def test_shares_follow_the_weights(connection, limit):
         assert share == pytest.approx(weight / 26, rel=0.05)
 
 
-def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(connection):
-    """The walk of a small claim sees 16 tenants: here all heavy ones, or all light ones."""
-    for tenant in range(64):
-        configure(connection, tenant, weight=20 if tenant < 32 else 5)
+@pytest.mark.parametrize(("limit", "half"), [(8, 32), (100, 100)])
+def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(connection, limit, half):
+    """The walk of a claim sees 16 tenants, or 50: here all heavy ones, or all light ones."""
+    for tenant in range(2 * half):
+        configure(connection, tenant, weight=20 if tenant < half else 5)
         fill(connection, tenant, 300)
     claims, served = claimer(), Counter()
 
     while served.total() < 4000:
-        jobs = claims.claim(connection, 8)
-        served.update(job.tenant_id < 32 for job in jobs)
+        jobs = claims.claim(connection, limit)
+        served.update(job.tenant_id < half for job in jobs)
         finish(connection, jobs)
 
     assert served[True] / served.total() == pytest.approx(0.8, rel=0.05)

@@ -3,6 +3,7 @@
 -- queue           text      one queue; claims of several queues are several statements
 -- worker_id       text      unique for each start of a worker process
 -- limit           int       at least 1
+-- walked          int       at most so many tenants
 -- lease           interval  how long the attempt is believed alive without a renewal
 -- after_tenant    bigint    the walk begins behind this tenant; any number at first
 -- carry           int       jobs that the first tenant, after_tenant + 1, may still take from the
@@ -13,15 +14,15 @@
 -- default_weight  int       of a tenant without a row in tenant_config
 -- now             timestamptz  null for the server's clock; only tests pass a value
 --
--- Walks the distinct tenants that have pending jobs, at most `limit` of them (but 16),
--- starting behind `after_tenant` and round to it again: one index probe each, however
--- many tenants there are. Each gets the part of the claim that brings its running jobs
+-- Walks the distinct tenants that have pending jobs, at most `walked` of them, starting behind
+-- `after_tenant` and round to it again: one index probe each, however many tenants there are. Each
+-- gets the part of the claim that brings its running jobs
 -- nearest to its weight's share of all that runs (max-min fairness); fractions are
 -- rounded by systematic sampling. Where the walk saw all tenants, the parts add up to
--- `limit`. Where there are more, a tenant of mean weight gets one job each time the walk
--- comes round, the others in proportion to their weights, so that shares are right between
--- tenants that are never seen together (deficit round robin, Shreedhar and Varghese, 1995);
--- what does not fit into `limit` is carried over to the next claim.
+-- `limit`. Where there are more, a tenant of mean weight gets one job, or limit / walked if
+-- that is more, each time the walk comes round, the others in proportion to their weights, so
+-- that shares are right between tenants that are never seen together (deficit round robin,
+-- Shreedhar and Varghese, 1995); what does not fit into `limit` is carried over to the next claim.
 -- See docs/explanation/fairness.md.
 --
 -- A tenant with a cap takes part only when lock_capped_tenants has locked its
@@ -37,11 +38,11 @@
 -- picked, it hashes the whole table where it expects many. Asked for pending rows again, it reads
 -- the whole claim index where it expects few; that they are free, no index knows.
 --
--- Returns a row for each claimed job, in no order, or one row with a null id.
--- Each says what the walk saw: `tenants` (how many), `last_tenant` (that took part) and
--- `carry` (what it may still take), `mean_weight`, `sole_tenant` (the only one with work, or
--- null), `is_truncated` (perhaps more tenants than were walked), `capped` (a capped tenant
--- waits and was not locked) and `has_held` (jobs of open breakers were in the way).
+-- Returns a row for each claimed job, and one with a null id, in no order. That says what the walk
+-- saw: `tenants` (how many), `last_tenant` (that took part) and `carry` (what it may still take),
+-- `mean_weight`, `sole_tenant` (the only one with work, or null), `is_truncated` (perhaps more
+-- tenants than were walked), `capped` (a capped tenant waits and was not locked) and `has_held`
+-- (jobs of open breakers were in the way).
 -- Locks   jobs_active rows while picking, SKIP LOCKED, until commit. With the lock
 --         after the pick, concurrent claimers choose the same rows and come back empty.
 -- Index   jobs_active_claim, jobs_active_running (plans asserted in tests/sql/test_plans.py)
@@ -134,7 +135,7 @@ visited AS MATERIALIZED (
                 SELECT above.tenant_id FROM above
                 UNION ALL
                 SELECT below.tenant_id FROM below
-                LIMIT greatest(%(limit)s::integer, 16)
+                LIMIT %(walked)s::integer
             ) AS begun
             UNION ALL
             SELECT begun.tenant_id
@@ -181,20 +182,20 @@ visited AS MATERIALIZED (
                         AND claim_floors.tenant_id <= %(after_tenant)s::bigint
                     ORDER BY claim_floors.tenant_id
                 )
-                LIMIT greatest(%(limit)s::integer, 16)
+                LIMIT %(walked)s::integer
             ) AS begun
         ) AS walk
         GROUP BY walk.tenant_id
         ORDER BY walk.tenant_id <= %(after_tenant)s::bigint,
             walk.tenant_id
-        LIMIT greatest(%(limit)s::integer, 16)
+        LIMIT %(walked)s::integer
     ) AS ordered
 ),
 summary AS MATERIALIZED (
     SELECT count(*)::integer AS tenants,
         (array_agg(visited.tenant_id ORDER BY visited.step DESC))[1] AS last_tenant,
         CASE WHEN count(*) = 1 THEN min(visited.tenant_id) END AS sole_tenant,
-        count(*) >= greatest(%(limit)s::integer, 16) AS is_truncated
+        count(*) >= %(walked)s::integer AS is_truncated
     FROM visited
 ),
 entitled AS MATERIALIZED (
@@ -254,6 +255,7 @@ allowance AS MATERIALIZED (
         CASE
             WHEN (SELECT summary.is_truncated FROM summary)
                 THEN sum(entitled.weight) / %(mean_weight)s::float8
+                    * greatest(1, %(limit)s::integer / %(walked)s::integer::float8)
             ELSE %(limit)s::integer
         END AS jobs
     FROM entitled
@@ -475,17 +477,27 @@ SELECT claimed.id,
     claimed.payload_version,
     claimed.meta,
     claimed.losses,
-    summary.tenants,
-    coalesce(
-        (SELECT cut.last_tenant FROM cut),
-        summary.last_tenant,
-        %(after_tenant)s::bigint
-    ) AS last_tenant,
-    coalesce((SELECT cut.carry FROM cut), 0) AS carry,
-    (SELECT avg(entitled.weight) FROM entitled) AS mean_weight,
-    summary.sole_tenant,
-    summary.is_truncated,
-    EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped,
-    EXISTS (SELECT FROM holding) AS has_held
-FROM summary
-LEFT JOIN claimed ON true
+    seen.tenants,
+    seen.last_tenant,
+    seen.carry,
+    seen.mean_weight,
+    seen.sole_tenant,
+    seen.is_truncated,
+    seen.capped,
+    seen.has_held
+FROM claimed
+FULL JOIN (
+    SELECT summary.tenants,
+        coalesce(
+            (SELECT cut.last_tenant FROM cut),
+            summary.last_tenant,
+            %(after_tenant)s::bigint
+        ) AS last_tenant,
+        coalesce((SELECT cut.carry FROM cut), 0) AS carry,
+        (SELECT avg(entitled.weight) FROM entitled) AS mean_weight,
+        summary.sole_tenant,
+        summary.is_truncated,
+        EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped,
+        EXISTS (SELECT FROM holding) AS has_held
+    FROM summary
+) AS seen ON false

@@ -10,8 +10,8 @@
 -- What claim_jobs does when it sees one tenant, without the walk and the counts. A
 -- tenant with a cap is never served here.
 --
--- Returns a row for each claimed job, in no order, or one row with a null id; each with
--- `is_alone` (no other tenant has pending jobs in the queue) and `has_held`, as in claim_jobs.
+-- Returns a row for each claimed job, and one with a null id, in no order. That says `is_alone` (no
+-- other tenant has pending jobs in the queue) and `has_held`, as in claim_jobs.
 -- Locks   jobs_active rows, SKIP LOCKED, until commit.
 -- Index   jobs_active_claim
 WITH place AS MATERIALIZED (
@@ -243,7 +243,11 @@ SELECT claimed.id,
     claimed.payload_version,
     claimed.meta,
     claimed.losses,
-    summary.is_alone,
-    EXISTS (SELECT FROM holding) AS has_held
-FROM summary
-LEFT JOIN claimed ON true
+    seen.is_alone,
+    seen.has_held
+FROM claimed
+FULL JOIN (
+    SELECT summary.is_alone,
+        EXISTS (SELECT FROM holding) AS has_held
+    FROM summary
+) AS seen ON false

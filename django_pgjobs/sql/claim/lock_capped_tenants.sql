@@ -1,7 +1,7 @@
 -- lock_capped_tenants: take the right to claim for the capped tenants that claim_jobs will walk.
 --
 -- queue         text
--- limit         int     as for claim_jobs
+-- walked        int     as for claim_jobs
 -- after_tenant  bigint  as for claim_jobs
 --
 -- The first half of a claim under caps; claim_jobs is the second, in the same
@@ -90,7 +90,7 @@ visited AS MATERIALIZED (
         SELECT above.tenant_id FROM above
         UNION ALL
         SELECT below.tenant_id FROM below
-        LIMIT greatest(%(limit)s::integer, 16)
+        LIMIT %(walked)s::integer
     ) AS begun
     UNION ALL
     SELECT begun.tenant_id
@@ -137,7 +137,7 @@ visited AS MATERIALIZED (
                 AND claim_floors.tenant_id <= %(after_tenant)s::bigint
             ORDER BY claim_floors.tenant_id
         )
-        LIMIT greatest(%(limit)s::integer, 16)
+        LIMIT %(walked)s::integer
     ) AS begun
 ),
 locked AS MATERIALIZED (

@@ -2,7 +2,7 @@
 --
 -- ids           bigint[]
 -- fence_tokens  bigint[]  of the same length
--- results       jsonb[]   what the handlers returned
+-- results       jsonb[]   what the handlers returned; null, or missing at the end, for nothing
 -- worker_id     text
 -- now           timestamptz  null for the server's clock; only tests pass a value
 --
