@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NewType, Protocol, TypeVar
 
 from ..sql import statement
+from .numbering import NumberedCursor
+from .patience import PatientConnection
 
 JobId = NewType("JobId", int)
 FenceToken = NewType("FenceToken", int)
@@ -28,7 +30,7 @@ class Executor(Protocol):
 
 def run(connection: Executor, name: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Execute the statement ``name`` and return its rows as they are."""
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(statement(name), params)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
@@ -45,7 +47,7 @@ def fetch_rows(
     Raises:
         TypeError: the columns are not the fields of ``row_type``.
     """
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(statement(name), params)
         names = tuple(column[0] for column in cursor.description)
         if names == _fields(row_type):
@@ -60,8 +62,14 @@ def fetch_values(connection: Executor, name: str, params: Mapping[str, Any]) -> 
 
 def execute(connection: Executor, name: str, params: Mapping[str, Any]) -> None:
     """Execute the statement ``name``, which returns nothing of interest."""
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(statement(name), params)
+
+
+def _cursor(connection: Executor) -> Any:
+    if type(connection) is PatientConnection:
+        return NumberedCursor(connection)
+    return connection.cursor()
 
 
 def _fields(row_type: type[Any]) -> tuple[str, ...]:

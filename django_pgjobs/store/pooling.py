@@ -24,6 +24,7 @@ from typing import Any, Final, Self, cast
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from .numbering import NumberedCursor
 from .patience import PatientConnection
 
 Params = Mapping[str, Any] | Sequence[Any] | None
@@ -94,7 +95,7 @@ def execute_together(
     # Unlike connection.transaction() in a pipeline, which waits for each of its own commands.
     commands: list[tuple[str, Params]] = [(_BEGIN, None), *statements, ("COMMIT", None)]
     with _no_transaction_left(connection), connection.pipeline():
-        cursors = [connection.execute(query.encode(), params) for query, params in commands]
+        cursors = [NumberedCursor(connection).execute(*command) for command in commands]
     return [cursor.fetchall() for cursor in cursors[1:-1]]
 
 
