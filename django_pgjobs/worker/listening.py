@@ -23,7 +23,7 @@ _ASK_EVERY: Final = 30.0
 
 
 class Listener:
-    """A thread that calls ``wake`` with each notification on the worker's own channel.
+    """A thread that calls ``wake`` for each notification on the worker's own channel.
 
     It never sits in a transaction: a listener that did would fill the server's notification
     queue. After every (re)connect it wakes the worker once, for what was missed.

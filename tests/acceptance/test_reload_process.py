@@ -110,17 +110,23 @@ def starts_of(worker):
     return worker.output().count("worker started")
 
 
+def drain_for_version_2(processes, project, worker, gate):
+    """Save new code while a job waits for ``gate`` and the worker drains; return the job's id."""
+    job = enqueue(gate=str(gate))
+    processes.wait_for_start(job)
+    project.save_version(2)
+    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    return job
+
+
 def test_a_running_job_is_finished_by_the_old_code_and_the_next_is_run_by_the_new(
     processes, project, reloading, tmp_path
 ):
     """A67: and maintenance in the same process hands over, and starts anew too."""
     gate = tmp_path / "gate"
     worker = reloading("--maintain")
-    old = enqueue(gate=str(gate))
-    processes.wait_for_start(old)
 
-    project.save_version(2)
-    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    old = drain_for_version_2(processes, project, worker, gate)
     new = enqueue()
     gate.touch()
 
@@ -203,10 +209,7 @@ def test_code_that_is_broken_while_the_worker_drains_is_waited_for(
 ):
     gate = tmp_path / "gate"
     worker = reloading()
-    old = enqueue(gate=str(gate))
-    processes.wait_for_start(old)
-    project.save_version(2)
-    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    old = drain_for_version_2(processes, project, worker, gate)
 
     project.save("edited/jobs.py", NO_SYNTAX)
     gate.touch()
@@ -222,10 +225,7 @@ def test_who_stops_a_worker_that_drains_for_new_code_stops_it(
 ):
     gate = tmp_path / "gate"
     worker = reloading()
-    job = enqueue(gate=str(gate))
-    processes.wait_for_start(job)
-    project.save_version(2)
-    wait_until(lambda: "worker stopping" in worker.output(), "the worker drains")
+    job = drain_for_version_2(processes, project, worker, gate)
 
     worker.send(signal.SIGTERM)
     gate.touch()
