@@ -23,6 +23,7 @@ from ..worker.connections import connections_needed
 from ..worker.interpreters import start_interpreter
 from ..worker.queries import QueryWatch
 from ..worker.supervisor import Supervisor
+from ..worker.vital import VitalThread
 from ..worker.worker import StopReason, Worker, WorkerOptions
 from .reloading import Reloader
 from .starting import wait_for_schema, warn_of_connections
@@ -118,7 +119,7 @@ def run_worker(
 def maintenance_beside(settings: PgJobsSettings) -> Iterator[None]:
     """Run maintenance in a thread; at the end, have it hand over to another process."""
     maintainer = Maintainer.from_settings(settings, registry)
-    thread = Thread(target=maintainer.run, name="pgjobs-maintenance", daemon=True)
+    thread = VitalThread(maintainer.run, name="pgjobs-maintenance")
     thread.start()
     yield
     maintainer.stop()

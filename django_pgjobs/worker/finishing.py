@@ -23,6 +23,7 @@ from .outages import Outage
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
 from .tallying import Tally
+from .vital import VitalThread
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -73,7 +74,7 @@ class Finisher:
         self._submitting = threading.Lock()
         self._outage = Outage("Writing outcomes failed, will retry")
         self._abandoned = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pgjobs-finisher", daemon=True)
+        self._thread = VitalThread(self._run, name="pgjobs-finisher")
 
     def start(self) -> None:
         """Start the thread."""

@@ -21,6 +21,7 @@ from .attempts import Attempt, AttemptsInHand
 from .finishing import report_lost
 from .outages import Outage
 from .retrying import describe
+from .vital import VitalThread
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -81,7 +82,7 @@ class Heartbeat:
         self._outage = Outage("The heartbeat failed, will retry")
         self._seen: frozenset[FenceToken] = frozenset()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pgjobs-heartbeat", daemon=True)
+        self._thread = VitalThread(self._run, name="pgjobs-heartbeat")
 
     def start(self) -> None:
         """Start the thread."""

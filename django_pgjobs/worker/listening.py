@@ -14,6 +14,7 @@ from psycopg import sql
 from ..store.connecting import Session
 from .outages import Outage
 from .retrying import pause_before
+from .vital import VitalThread
 
 #: Seconds between two looks whether to stop.
 _TURN: Final = 1.0
@@ -45,7 +46,7 @@ class Listener:
         self._random = random
         self._outage = Outage("Listening failed, will retry")
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pgjobs-listener", daemon=True)
+        self._thread = VitalThread(self._run, name="pgjobs-listener")
 
     def start(self) -> None:
         """Start the thread."""

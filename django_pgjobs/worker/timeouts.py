@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from ..exceptions import JobTimeout
+from .vital import VitalThread
 
 #: So many deadlines that nobody waits for are not worth the trouble.
 _FEW: Final = 1_000
@@ -129,9 +130,7 @@ class DeadlineWatch:
         with self._changed:
             heapq.heappush(self._heap, (at, next(self._numbers), deadline))
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="pgjobs-deadlines", daemon=True
-                )
+                self._thread = VitalThread(self._run, name="pgjobs-deadlines")
                 self._thread.start()
             elif self._heap[0][2] is deadline:
                 self._changed.notify()

@@ -16,7 +16,6 @@ import logging
 import secrets
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
@@ -25,41 +24,27 @@ from random import Random, SystemRandom
 from time import monotonic
 from typing import Final
 
-import psycopg
-
 from ..conf import PgJobsSettings
 from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
-from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
+from ..store.claim import ClaimedJob
 from ..store.connecting import Session, SessionOptions, new_process_id
 from ..store.execute import WorkerId
 from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
-from .claiming import Claimer
+from .claim_loop import ClaimLoop
 from .classifying import released
 from .finishing import Finisher
-from .idleness import FULL_AFTER, Idleness
 from .leasing import Heartbeat
 from .listening import Listener
-from .outages import Outage
 from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
 from .queues import DEFAULT_WEIGHT, QueueOrder, undeclared
-from .retrying import pause_before
 from .routing import Routing, pools_wanted
 from .tallying import Tally
-from .unanswered import Unanswered
+from .vital import deaths_noted
 
 logger = logging.getLogger("django_pgjobs.worker")
-
-#: Between two looks for queues that nobody declared, in seconds.
-DISCOVER_EVERY: Final = 5.0
-
-_STAGE_AT_MOST: Final = 1_000
-_QUEUES_AT_MOST: Final = 1_000
-
-#: Seconds that handlers get to begin after an idle worker's claim, before it looks for more.
-_BEGIN_FIRST: Final = 0.001
 
 
 class StopReason(Enum):
@@ -68,6 +53,7 @@ class StopReason(Enum):
     DRAINED = 0
     ISOLATED = 1
     STUCK = 3
+    FAILED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,18 +120,6 @@ class Worker:
         # put() of a SimpleQueue is reentrant, so a signal handler may call stop().
         self._stops: SimpleQueue[StopReason] = SimpleQueue()
         self._order = _queue_order(options, registry)
-        self._claimer = Claimer(
-            order=self._order,
-            worker_id=self.worker_id,
-            lease=settings.lease_duration,
-            default_weight=settings.default_quota_weight,
-            random=self._random,
-        )
-        self._unanswered = Unanswered(
-            worker_id=self.worker_id,
-            backoff_base=settings.backoff_base,
-            backoff_cap=settings.backoff_cap,
-        )
         self._tally = Tally(registry, self.worker_id)
         self._finisher = Finisher(
             session=self._session("finish"),
@@ -193,8 +167,18 @@ class Worker:
             wake=self._wake_for,
             random=self._random,
         )
-        self._claiming = threading.Thread(
-            target=self._claim_until_stopped, name="pgjobs-claimer", daemon=True
+        self._claim_loop = ClaimLoop(
+            session=self._session("claim"),
+            worker_id=self.worker_id,
+            settings=settings,
+            order=self._order,
+            discovers_queues=options.queues is None,
+            capacity=self._capacity,
+            in_hand=self._in_hand,
+            begin=self._begin,
+            tally=self._tally,
+            stopping=self._stopping,
+            random=self._random,
         )
 
     @property
@@ -219,19 +203,25 @@ class Worker:
             ",".join(self._order.names),
             self._options.concurrency,
         )
+        with deaths_noted(lambda: self._stops.put(StopReason.FAILED)):
+            self._start()
+            reason = self._stops.get()
+            self._stopping.set()
+            self._in_hand.wake()
+            logger.info(
+                "worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower()
+            )
+            self._drain()
+        logger.info("worker stopped: worker=%s", self.worker_id)
+        return reason
+
+    def _start(self) -> None:
         self._heartbeat.start()
         if self._settings.listen:
             self._listener.start()
         self._finisher.start()
         self._pools.start()
-        self._claiming.start()
-        reason = self._stops.get()
-        self._stopping.set()
-        self._in_hand.wake()
-        logger.info("worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower())
-        self._drain()
-        logger.info("worker stopped: worker=%s", self.worker_id)
-        return reason
+        self._claim_loop.start()
 
     def _wake_for(self, queue: str) -> None:
         self._order.prefer(queue)
@@ -241,7 +231,7 @@ class Worker:
         seconds = self._settings.shutdown_timeout.total_seconds()
         deadline = monotonic() + seconds
         # Where the network passes nothing, a claim hangs for longer than there is time.
-        self._claiming.join(seconds)
+        self._claim_loop.join(seconds)
         if self._settings.listen:
             self._listener.stop()
         self._give_back(self._pools.take_back())
@@ -256,75 +246,6 @@ class Worker:
         for attempt in attempts:
             self._finisher.submit(attempt, released(attempt))
 
-    def _claim_until_stopped(self) -> None:
-        session = self._session("claim")
-        idle = Idleness(self._settings.poll_interval, listens=self._settings.listen)
-        outage = Outage("Claiming failed, will retry")
-        while not self._stopping.is_set():
-            try:
-                self._claim_once(session, idle)
-                outage.end()
-            except psycopg.Error as error:
-                session.note_error(error)
-                # The list of workers may be gone: an unclean restart of the server empties it.
-                idle.note_taken_back()
-                self._unanswered.note_error()
-                self._stopping.wait(pause_before(outage.note(error), self._random))
-        with suppress(psycopg.Error):
-            self._give_back_unanswered(session)
-        session.close()
-
-    def _give_back_unanswered(self, session: Session) -> None:
-        if self._unanswered.is_due:
-            self._unanswered.give_back(session.connection, self._in_hand.tokens())
-
-    def _claim_once(self, session: Session, idle: Idleness) -> None:
-        self._give_back_unanswered(session)
-        self._tally.tell_if_due(session.connection)
-        timeout = FULL_AFTER if idle.has_said_so else 1
-        if not self._in_hand.wait_for(self._has_room, timeout=timeout):
-            self._take_back(session, idle)
-            self._stage_if_due(session, idle)
-            return
-        jobs = self._claimer.claim(
-            session.connection, self._settings.claim_batch_size, self._capacity.room
-        )
-        if jobs:
-            self._begin(jobs)
-            idle.note_work()
-            if idle.should_take_back():
-                self._take_back(session, idle)
-            if idle.has_said_so:
-                # They would wait for this thread to let go of the interpreter's lock.
-                self._stopping.wait(_BEGIN_FIRST)
-            # Only now: somebody who was woken has something to claim.
-            self._stage_if_due(session, idle)
-        elif not self._stage(session, idle):
-            self._discover_if_due(session, idle)
-            self._rest(session, idle)
-
-    def _take_back(self, session: Session, idle: Idleness) -> None:
-        if idle.has_said_so:
-            mark_busy(session.connection, worker_id=self.worker_id)
-            idle.note_taken_back()
-
-    def _has_room(self) -> bool:
-        return any(self._capacity.room(queue) > 0 for queue in self._order.names)
-
-    def _rest(self, session: Session, idle: Idleness) -> None:
-        full = {queue for queue in self._order.names if self._capacity.room(queue) <= 0}
-        # A worker that could not take any job is not idle.
-        if (
-            not full
-            and idle.should_say_so()
-            and mark_idle(session.connection, worker_id=self.worker_id, queues=self._order.names)
-        ):
-            idle.note_said_so()
-        self._in_hand.wait_for(
-            lambda: any(self._capacity.room(queue) > 0 for queue in full),
-            timeout=idle.next_wait(),
-        )
-
     def _begin(self, jobs: list[ClaimedJob]) -> None:
         attempts = [
             Attempt(
@@ -337,22 +258,6 @@ class Worker:
         # In hand before they run: a job that waits for a slot needs its lease renewed too.
         self._in_hand.add(attempts)
         self._pools.submit(attempts)
-
-    def _stage_if_due(self, session: Session, idle: Idleness) -> None:
-        if monotonic() >= idle.stage_at:
-            self._stage(session, idle)
-
-    def _stage(self, session: Session, idle: Idleness) -> bool:
-        staged = stage_jobs(session.connection, limit=_STAGE_AT_MOST)
-        idle.note_staged(staged.next_due)
-        return staged.staged > 0
-
-    def _discover_if_due(self, session: Session, idle: Idleness) -> None:
-        if self._options.queues is None and monotonic() >= idle.discover_at:
-            if self._order.add(list_queues(session.connection, limit=_QUEUES_AT_MOST)):
-                # Producers are to know that it can be woken for these, too.
-                idle.note_taken_back()
-            idle.discover_at = monotonic() + DISCOVER_EVERY
 
     def _session(self, purpose: str, longest_patience: timedelta | None = None) -> Session:
         return Session(

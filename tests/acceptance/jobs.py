@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import ctypes
 import os
 import signal
@@ -483,4 +484,16 @@ def pay(context: JobContext, bank: str) -> None:
     note(context, "start")
     if not Path(bank).exists():
         raise ConnectionError("The bank is closed.")
+    note(context, "end")
+
+
+@job(max_attempts=5)
+def break_thread(context: JobContext, name: str, error: str) -> None:
+    """Have an error end the thread ``name`` of the worker, at the first claim only."""
+    note(context, "start")
+    if context.claims == 1:
+        (thread,) = (each for each in threading.enumerate() if each.name == name)
+        number = ctypes.c_ulong(thread.ident or 0)
+        kind = ctypes.py_object(getattr(builtins, error))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(number, kind)
     note(context, "end")

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import sys
-import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 from ...store.finish import Ending, Success
 from ..attempts import Attempt
 from ..classifying import released
+from ..vital import VitalThread
 from .lanes import ClosingExecutor, Lane
 from .loop_watch import LoopWatch
 
@@ -76,7 +76,7 @@ class LoopPool:
         self._is_ending = False
         self._loop: asyncio.AbstractEventLoop
         self._free = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="pgjobs-loop", daemon=True)
+        self._thread = VitalThread(self._run, name="pgjobs-loop")
         self._watch = LoopWatch(
             self, grace=grace, patience=patience, on_overdue=on_overdue, on_stuck=on_stuck
         )

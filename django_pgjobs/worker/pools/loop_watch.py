@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from ..attempts import Attempt
+from ..vital import VitalThread
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -63,7 +64,7 @@ class LoopWatch:
         self._has_warned = False
         self._is_stuck = False
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pgjobs-loop-watch", daemon=True)
+        self._thread = VitalThread(self._run, name="pgjobs-loop-watch")
 
     def start(self) -> None:
         """Start the thread."""

@@ -21,6 +21,7 @@ from ..classifying import released
 from ..measuring import RunTime
 from ..restarting import pause_before_restart
 from ..timeouts import DeadlineWatch
+from ..vital import VitalThread
 from .place import Place, ProcessOptions, block_signals
 from .pool import Finish
 
@@ -116,11 +117,8 @@ class ProcessPool:
 
     def _add_place(self) -> None:
         place = Place(self._options, self._registry, self._watch)
-        thread = threading.Thread(
-            target=self._run,
-            args=[place],
-            name=f"pgjobs-process-{len(self._places) + 1}",
-            daemon=True,
+        thread = VitalThread(
+            self._run, name=f"pgjobs-process-{len(self._places) + 1}", args=[place]
         )
         self._places[place] = thread
         self._free += 1

@@ -11,6 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from ..attempts import Attempt
+from ..vital import VitalThread
 
 
 class ThreadPool:
@@ -91,7 +92,7 @@ class ThreadPool:
 
     def _add_thread(self) -> None:
         name = f"pgjobs-handler-{next(self._numbers)}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        VitalThread(self._run, name=name).start()
 
     def _run(self) -> None:
         place = threading.get_ident()

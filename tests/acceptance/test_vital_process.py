@@ -1,0 +1,42 @@
+"""Threads of a worker that die of an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.jobs import break_thread, quick, quick_apart
+from tests.fix_workers import wait_until
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize(
+    ("thread", "error", "work"),
+    [
+        ("claimer", MemoryError, quick),
+        ("finisher", MemoryError, quick),
+        ("heartbeat", MemoryError, quick),
+        ("listener", MemoryError, quick),
+        ("loop-watch", MemoryError, quick),
+        # A service of maintenance that runs out of memory is tried again.
+        ("maintenance", SystemExit, quick),
+        ("process-1", MemoryError, quick_apart),
+    ],
+)
+def test_a_worker_that_has_lost_a_thread_ends_for_another_to_go_on(processes, thread, error, work):
+    breaking = break_thread.enqueue(name=f"pgjobs-{thread}", error=error.__name__)
+    jobs = [breaking.id]
+    worker = processes.worker("--maintain", durations={"SHUTDOWN_TIMEOUT": 2})
+
+    def has_ended() -> bool:
+        # The thread may be in a wait that only work ends.
+        jobs.append(work.enqueue(number=len(jobs)).id)
+        return worker.popen.poll() is not None
+
+    wait_until(has_ended, "the worker ends")
+
+    assert worker.popen.returncode == 4
+    assert f"so the worker stops: thread=pgjobs-{thread}" in worker.output()
+    processes.worker("--maintain")
+    processes.wait_until_empty()
+    processes.check_invariants(jobs)
