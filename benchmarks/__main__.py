@@ -14,7 +14,7 @@ import psycopg
 # Read when Django is first used, so whatever the caller's own project is.
 os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
 
-from . import enqueueing, horizon, raw, scaling, worker
+from . import enqueueing, horizon, listeners, raw, scaling, worker
 from .context import Context
 from .database import server
 from .peers import comparing
@@ -26,6 +26,7 @@ BENCHMARKS: Final[dict[str, Callable[[Context], None]]] = {
     "scaling": scaling.run,
     "horizon": horizon.run,
     "enqueue": enqueueing.run,
+    "listeners": listeners.run,
     "worker": worker.run,
     "peers": comparing.run,
 }

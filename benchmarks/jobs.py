@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django_pgjobs import job
+from time import sleep
+
+from django_pgjobs import JobContext, job
 
 from .peers.probe import note_start
 
@@ -26,6 +28,23 @@ def stamp(*, sent_at: float) -> None:
         sent_at: when it was enqueued, on the machine's monotonic clock.
     """
     note_start(sent_at)
+
+
+@job(queue="async")
+async def stamp_async(*, sent_at: float) -> None:
+    """Note how long the job waited, in the event loop.
+
+    Args:
+        sent_at: as in ``stamp``.
+    """
+    note_start(sent_at)
+
+
+@job
+def hold(context: JobContext) -> None:
+    """Keep a place until the worker stops."""
+    while not context.is_stopping:
+        sleep(0.5)
 
 
 @job

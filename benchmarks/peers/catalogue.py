@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -16,6 +17,8 @@ class Peer:
         requirements: what to install.
         left: SQL that counts the jobs not yet finished.
         settings: how it is run, where that is not its default.
+        variables: of the environment, that have it run so.
+        jobs: enqueued in advance: enough to keep it busy for a second or longer.
     """
 
     name: str
@@ -23,14 +26,41 @@ class Peer:
     requirements: tuple[str, ...]
     left: str
     settings: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    jobs: int = 20_000
+
+    @property
+    def is_ours(self) -> bool:
+        """True for django-pgjobs, which runs in the environment of the benchmarks."""
+        return not self.requirements
 
 
-OURS: Final = Peer(
-    name="django-pgjobs",
-    adapter="pgjobs",
-    requirements=(),
-    left="SELECT count(*) FROM jobs_active",
-    settings="defaults, sync jobs in 10 threads",
+_MANY: Final = 60_000
+
+
+def _ours(name: str, settings: str, variables: Mapping[str, str]) -> Peer:
+    return Peer(
+        name=name,
+        adapter="pgjobs",
+        requirements=(),
+        left="SELECT count(*) FROM jobs_active",
+        settings=settings,
+        variables=variables,
+        jobs=_MANY,
+    )
+
+
+_FAST: Final = {"BENCHMARK_PGJOBS": '{"CLAIM_BATCH_SIZE": 500}'}
+
+#: By its defaults first.
+OURS: Final = (
+    _ours("django-pgjobs", "defaults, sync jobs in 10 threads", {}),
+    _ours("django-pgjobs, fast", "sync jobs in 10 threads, batch 500", _FAST),
+    _ours(
+        "django-pgjobs, fast async",
+        "async jobs, 100 at a time, batch 500",
+        {**_FAST, "BENCHMARK_ASYNC": "1"},
+    ),
 )
 
 PEERS: Final = (
@@ -47,6 +77,7 @@ PEERS: Final = (
         requirements=("pgqueuer[asyncpg]",),
         left="SELECT count(*) FROM pgqueuer",
         settings="async jobs, batch 100, asyncpg, uvloop, LISTEN",
+        jobs=_MANY,
     ),
     Peer(
         name="oban",

@@ -16,7 +16,14 @@ from .driving import drive
 
 
 class PgJobs:
-    """The defaults of the settings."""
+    """The settings of the environment; with BENCHMARK_ASYNC, jobs are coroutine functions."""
+
+    def __init__(self) -> None:
+        from ... import jobs  # noqa: PLC0415
+
+        is_async = "BENCHMARK_ASYNC" in os.environ
+        self._nothing = jobs.nothing_async if is_async else jobs.nothing
+        self._stamp = jobs.stamp_async if is_async else jobs.stamp
 
     def setup(self) -> None:
         """Make the tables and today's partitions."""
@@ -26,9 +33,7 @@ class PgJobs:
 
     def fill(self, count: int) -> None:
         """Enqueue in one transaction."""
-        from ...jobs import nothing  # noqa: PLC0415
-
-        enqueue_many(nothing.prepare() for _ in range(count))
+        enqueue_many(self._nothing.prepare() for _ in range(count))
 
     def work(self) -> None:
         """Become the worker."""
@@ -36,15 +41,11 @@ class PgJobs:
 
     def nothing(self) -> None:
         """Enqueue in autocommit."""
-        from ...jobs import nothing  # noqa: PLC0415
-
-        nothing.enqueue()
+        self._nothing.enqueue()
 
     def stamp(self, sent_at: float) -> None:
         """Enqueue in autocommit."""
-        from ...jobs import stamp  # noqa: PLC0415
-
-        stamp.enqueue(sent_at=sent_at)
+        self._stamp.enqueue(sent_at=sent_at)
 
 
 if __name__ == "__main__":
