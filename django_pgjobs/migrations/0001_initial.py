@@ -454,6 +454,7 @@ STATE_OPERATIONS = [
             ("started_at", models.DateTimeField(verbose_name="started at")),
             ("heartbeat_at", models.DateTimeField(verbose_name="heartbeat at")),
             ("channel", models.TextField(null=True, verbose_name="channel")),
+            ("idle_queues", fields.TextListField(default=list, verbose_name="idle for queues")),
             ("idle_since", models.DateTimeField(null=True, verbose_name="idle since")),
         ],
         options={

@@ -21,6 +21,7 @@ class JobWorker(models.Model):
     started_at = models.DateTimeField(_("started at"))
     heartbeat_at = models.DateTimeField(_("heartbeat at"))
     channel = models.TextField(_("channel"), null=True)
+    idle_queues = TextListField(_("idle for queues"), default=list)
     idle_since = models.DateTimeField(_("idle since"), null=True)
 
     objects = AliasManager()

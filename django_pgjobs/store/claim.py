@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from ..sql import statement
-from .execute import Executor, FenceToken, JobId, WorkerId, execute, fetch_rows, fetch_values, run
+from .execute import Executor, FenceToken, JobId, WorkerId, fetch_rows, fetch_values, run
 from .pooling import execute_together
 
 
@@ -252,12 +252,10 @@ def _urgency(job: ClaimedJob) -> tuple[int, int]:
     return (job.claim_order, job.id)
 
 
-def mark_idle(connection: Executor, *, worker_id: WorkerId, queues: Sequence[str]) -> bool:
-    """Let producers wake a worker; say whether they can. See sql/claim/mark_idle.sql."""
-    params = {"worker_id": worker_id, "queues": list(queues)}
+def mark_idle(connection: Executor, *, worker_id: WorkerId, queues: Collection[str]) -> bool:
+    """Say for which queues producers may wake a worker; return whether they can.
+
+    See sql/claim/mark_idle.sql.
+    """
+    params = {"worker_id": worker_id, "queues": sorted(queues)}
     return bool(fetch_values(connection, "claim/mark_idle", params))
-
-
-def mark_busy(connection: Executor, *, worker_id: WorkerId) -> None:
-    """Keep producers from waking a worker. See sql/claim/mark_busy.sql."""
-    execute(connection, "claim/mark_busy", {"worker_id": worker_id})

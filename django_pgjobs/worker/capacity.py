@@ -33,6 +33,11 @@ class Load:
         refill_below = max(1, wanted - max(0, (wanted - self.size) // 2))
         return wanted - self.in_hand if self.in_hand < refill_below else 0
 
+    @property
+    def is_ahead(self) -> bool:
+        """True when some of what is in hand has to wait."""
+        return self.in_hand > self.size
+
 
 class Capacity:
     """The loads of all pools, and which of them a queue's jobs go to.
@@ -59,6 +64,11 @@ class Capacity:
         """Note that jobs of ``queue`` go to ``pool``."""
         if pool in self.loads:
             self._pools[queue].add(pool)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True when some of what is in hand has to wait."""
+        return any(load.is_ahead for load in self.loads.values())
 
     def room(self, queue: str) -> int:
         """Return how many jobs to claim from ``queue``."""

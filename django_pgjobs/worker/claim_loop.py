@@ -12,7 +12,7 @@ from typing import Final
 import psycopg
 
 from ..conf import PgJobsSettings
-from ..store.claim import ClaimedJob, list_queues, mark_busy, mark_idle, stage_jobs
+from ..store.claim import ClaimedJob, list_queues, mark_idle, stage_jobs
 from ..store.connecting import Session
 from ..store.execute import WorkerId
 from .attempts import AttemptsInHand
@@ -28,6 +28,9 @@ from .vital import VitalThread
 
 #: Between two looks for queues that nobody declared, in seconds.
 DISCOVER_EVERY: Final = 5.0
+
+#: Between two looks whether jobs in hand wait for too long, in seconds.
+LOOK_AHEAD_EVERY: Final = 0.5
 
 _STAGE_AT_MOST: Final = 1_000
 _QUEUES_AT_MOST: Final = 1_000
@@ -51,6 +54,7 @@ class ClaimLoop:
         capacity: how many jobs there is room for.
         in_hand: the attempts whose outcome is not written yet.
         begin: called with the jobs of each claim.
+        give_back_ahead: called now and then, to give back what waits for too long.
         tally: told to the tables between two claims.
         stopping: set when nothing more is to be claimed.
         random: source of jitter; a seeded one in tests.
@@ -67,6 +71,7 @@ class ClaimLoop:
         capacity: Capacity,
         in_hand: AttemptsInHand,
         begin: Callable[[list[ClaimedJob]], None],
+        give_back_ahead: Callable[[], None],
         tally: Tally,
         stopping: threading.Event,
         random: Random,
@@ -79,6 +84,8 @@ class ClaimLoop:
         self._capacity = capacity
         self._in_hand = in_hand
         self._begin = begin
+        self._give_back_ahead = give_back_ahead
+        self._look_ahead_at = 0.0
         self._tally = tally
         self._stopping = stopping
         self._random = random
@@ -114,7 +121,7 @@ class ClaimLoop:
             except psycopg.Error as error:
                 self._session.note_error(error)
                 # The list of workers may be gone: an unclean restart of the server empties it.
-                self._idle.note_taken_back()
+                self._idle.note_unsure()
                 self._unanswered.note_error()
                 self._stopping.wait(pause_before(outage.note(error), self._random))
         with suppress(psycopg.Error):
@@ -127,8 +134,11 @@ class ClaimLoop:
 
     def _claim_once(self) -> None:
         self._give_back_unanswered()
+        if monotonic() >= self._look_ahead_at:
+            self._give_back_ahead()
+            self._look_ahead_at = monotonic() + LOOK_AHEAD_EVERY
         self._tally.tell_if_due(self._session.connection)
-        timeout = FULL_AFTER if self._idle.has_said_so else 1
+        timeout = FULL_AFTER if self._idle.has_said_so else LOOK_AHEAD_EVERY
         if not self._in_hand.wait_for(self._has_room, timeout=timeout):
             self._take_back()
             self._stage_if_due()
@@ -150,27 +160,35 @@ class ClaimLoop:
 
     def _take_back(self) -> None:
         if self._idle.has_said_so:
-            mark_busy(self._session.connection, worker_id=self._worker_id)
-            self._idle.note_taken_back()
+            self._say(frozenset())
+
+    def _say(self, queues: frozenset[str]) -> None:
+        if mark_idle(self._session.connection, worker_id=self._worker_id, queues=queues):
+            self._idle.note_said(queues)
+        else:
+            self._idle.note_said(frozenset())
 
     def _has_room(self) -> bool:
         return any(self._capacity.room(queue) > 0 for queue in self._order.names)
 
     def _rest(self) -> None:
-        full = {queue for queue in self._order.names if self._capacity.room(queue) <= 0}
-        # A worker that could not take any job is not idle.
-        if (
-            not full
-            and self._idle.should_say_so()
-            and mark_idle(
-                self._session.connection, worker_id=self._worker_id, queues=self._order.names
-            )
-        ):
-            self._idle.note_said_so()
-        self._in_hand.wait_for(
-            lambda: any(self._capacity.room(queue) > 0 for queue in full),
-            timeout=self._idle.next_wait(),
-        )
+        free = frozenset(queue for queue in self._order.names if self._capacity.room(queue) > 0)
+        full = frozenset(self._order.names) - free
+
+        def has_more_room() -> bool:
+            return any(self._capacity.room(queue) > 0 for queue in full)
+
+        if self._idle.has_said_so_of(full):
+            # Most jobs end soon, and then there is nothing to take back.
+            if not self._in_hand.wait_for(has_more_room, timeout=FULL_AFTER):
+                self._say(free)
+            return
+        if self._idle.should_say_so(free):
+            self._say(free)
+        wait = self._idle.next_wait(free)
+        if self._capacity.is_ahead:
+            wait = min(wait, LOOK_AHEAD_EVERY)
+        self._in_hand.wait_for(has_more_room, timeout=wait)
 
     def _stage_if_due(self) -> None:
         if monotonic() >= self._idle.stage_at:
@@ -183,7 +201,5 @@ class ClaimLoop:
 
     def _discover_if_due(self) -> None:
         if self._discovers_queues and monotonic() >= self._idle.discover_at:
-            if self._order.add(list_queues(self._session.connection, limit=_QUEUES_AT_MOST)):
-                # Producers are to know that it can be woken for these, too.
-                self._idle.note_taken_back()
+            self._order.add(list_queues(self._session.connection, limit=_QUEUES_AT_MOST))
             self._idle.discover_at = monotonic() + DISCOVER_EVERY

@@ -61,14 +61,13 @@ class QueueOrder:
         if ahead:
             self._positions[queue] = max(self._positions[queue], min(ahead))
 
-    def add(self, queues: Iterable[str]) -> bool:
-        """Serve further queues, with the default weight; say whether there is a new one."""
-        new = [queue for queue in queues if queue not in self._weights]
+    def add(self, queues: Iterable[str]) -> None:
+        """Serve further queues, with the default weight."""
         start = min(self._positions.values(), default=0.0)
-        for queue in new:
-            self._weights[queue] = DEFAULT_WEIGHT
-            self._positions[queue] = start
-        return bool(new)
+        for queue in queues:
+            if queue not in self._weights:
+                self._weights[queue] = DEFAULT_WEIGHT
+                self._positions[queue] = start
 
 
 def undeclared(queues: Iterable[str], declared: Iterable[str]) -> list[str]:

@@ -37,6 +37,7 @@ from .classifying import released
 from .finishing import Finisher
 from .leasing import Heartbeat
 from .listening import Listener
+from .measuring import WAIT_AT_MOST
 from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
 from .queues import DEFAULT_WEIGHT, QueueOrder, undeclared
@@ -176,6 +177,7 @@ class Worker:
             capacity=self._capacity,
             in_hand=self._in_hand,
             begin=self._begin,
+            give_back_ahead=self._give_back_ahead,
             tally=self._tally,
             stopping=self._stopping,
             random=self._random,
@@ -245,6 +247,15 @@ class Worker:
     def _give_back(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._finisher.submit(attempt, released(attempt))
+
+    def _give_back_ahead(self) -> None:
+        attempts = self._pools.take_back_ahead(WAIT_AT_MOST)
+        for pool in {attempt.pool for attempt in attempts}:
+            # So that it does not claim as many again.
+            self._capacity.loads[pool].run_time.note_at_least(WAIT_AT_MOST)
+        if attempts:
+            logger.info("giving back jobs that wait behind longer ones: jobs=%s", len(attempts))
+        self._give_back(attempts)
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
         attempts = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_pgjobs import enqueue_many
-from tests.acceptance.jobs import gated, quick
+from tests.acceptance.jobs import gated, quick, quick_apart
 from tests.fix_workers import wait_until
 from tests.own_server import insert_job
 
@@ -39,6 +39,30 @@ def test_a_bulk_keeps_every_slot_of_every_worker_busy(processes, tmp_path):
     gate.touch()
     processes.wait_until_empty()
     processes.check_invariants(enqueued)
+
+
+def test_a_worker_is_woken_only_for_what_it_has_room_for(processes, tmp_path):
+    def is_idle_for(queue):
+        query = "SELECT %s = ANY (idle_queues) FROM job_workers"
+        return processes.value(query, queue)
+
+    processes.worker("--concurrency", "1", durations=HARDLY_POLLS)
+    wait_for_sleepers(processes, 1)
+    assert is_idle_for("default")
+    gate = tmp_path / "gate"
+
+    gated.enqueue(gate=str(gate))
+    wait_until(lambda: not is_idle_for("default"), "its thread is taken")
+    later = quick.enqueue()
+    now = quick_apart.enqueue()
+
+    # It has been woken for this one.
+    processes.wait_for_status(now.id, "completed")
+    assert processes.status_of(later.id) == "pending"
+    assert not is_idle_for("default")
+    gate.touch()
+    processes.wait_for_status(later.id, "completed")
+    wait_until(lambda: is_idle_for("default"), "it is idle again")
 
 
 def test_a_worker_that_nobody_notifies_finds_its_jobs(processes):

@@ -124,6 +124,27 @@ def test_a_job_longer_than_four_leases_runs_once(processes, tmp_path, handler):
     processes.check_invariants([job.id])
 
 
+def test_what_was_claimed_behind_a_longer_job_runs_elsewhere(processes, tmp_path):
+    processes.worker("--concurrency", "1")
+    learned = enqueue_many([quick.prepare()] * 200)
+    processes.wait_until_empty()
+    gate = tmp_path / "gate"
+
+    # The worker believes that all of it takes a moment.
+    long, *others = enqueue_many([gated.prepare(gate=str(gate)), *[quick.prepare()] * 50])
+    processes.wait_for_start(long.id)
+    processes.worker("--concurrency", "1")
+
+    wait_until(
+        lambda: processes.value("SELECT count(*) FROM jobs_active") == 1, "all others finish"
+    )
+    released = "SELECT count(*) FROM job_attempts WHERE outcome = 'released'"
+    assert processes.value(released) > 0
+    gate.touch()
+    processes.wait_until_empty()
+    processes.check_invariants([job.id for job in (*learned, long, *others)])
+
+
 def test_sigterm_lets_running_jobs_finish_and_gives_back_the_others(processes, tmp_path):
     gate = tmp_path / "gate"
     running = [gated.enqueue(gate=str(gate)).id for _ in range(2)]

@@ -41,8 +41,8 @@ def connection(address):
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO job_workers (worker_id, hostname, pid, queues, concurrency, started_at, "
-            "heartbeat_at, channel, idle_since) "
-            "VALUES ('sleeper', 'host', 1, '{default}', 10, now(), now(), 'ours', now())"
+            "heartbeat_at, channel, idle_since, idle_queues) VALUES ('sleeper', 'host', 1, "
+            "'{default}', 10, now(), now(), 'ours', now(), '{default}')"
         )
         yield connection
         connection.execute("DELETE FROM job_workers")

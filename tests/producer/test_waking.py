@@ -26,9 +26,9 @@ def ask_again():
 def add_worker(connection, name: str, *, idle: bool = True, queue: str = "default") -> None:
     connection.execute(
         "INSERT INTO job_workers (worker_id, hostname, pid, queues, concurrency, started_at, "
-        "heartbeat_at, channel, idle_since) VALUES (%s, 'host', 1, %s, 10, now(), now(), %s, "
-        "CASE WHEN %s THEN now() END)",
-        [name, [queue], f"channel_{name}", idle],
+        "heartbeat_at, channel, idle_since, idle_queues) VALUES "
+        "(%s, 'host', 1, %s, 10, now(), now(), %s, CASE WHEN %s THEN now() END, %s)",
+        [name, [queue], f"channel_{name}", idle, [queue] if idle else []],
     )
 
 

@@ -91,6 +91,16 @@ VIOLATIONS = [
     ("cron_schedules_jitter", "UPDATE cron_schedules SET jitter = interval '25 hours'"),
     ("cron_runs_kind", "UPDATE cron_runs SET job_id = NULL"),
     ("cron_runs_kind", "UPDATE cron_runs SET kind = 'skipped'"),
+    (
+        "job_workers_idle",
+        "INSERT INTO job_workers (worker_id, hostname, pid, queues, concurrency, started_at, "
+        "heartbeat_at, idle_since) VALUES ('w', 'host', 1, '{default}', 1, now(), now(), now())",
+    ),
+    (
+        "job_workers_idle",
+        "INSERT INTO job_workers (worker_id, hostname, pid, queues, concurrency, started_at, "
+        "heartbeat_at, idle_queues) VALUES ('w', 'host', 1, '{a}', 1, now(), now(), '{a}')",
+    ),
 ]
 
 

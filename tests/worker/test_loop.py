@@ -480,6 +480,24 @@ def test_what_has_no_place_can_be_taken_back(make_loop):
     assert [outcome.id for outcome in loop.outcomes(2)] == [1, 2]
 
 
+def test_what_waits_for_too_long_can_be_taken_back(make_loop):
+    loop = make_loop(size=2)
+    gate = asyncio.Event()
+
+    async def handler():
+        await gate.wait()
+
+    attempts = loop.submit(handler, 5)
+    wait_until(lambda: len(loop.pool.running()) == 2, "the first begin")
+
+    assert loop.pool.take_back_ahead(PATIENCE) == []
+    assert loop.pool.take_back_ahead(0) == attempts[2:]
+    loop.pool.call(gate.set)
+
+    assert [outcome.id for outcome in loop.outcomes(2)] == [1, 2]
+    assert loop.pool.take_back_ahead(0) == []
+
+
 def test_handlers_are_cancelled_when_the_worker_stops_and_their_jobs_given_back(loop):
     begun, cleaned = threading.Event(), threading.Event()
 

@@ -58,6 +58,32 @@ def test_what_has_not_begun_can_be_taken_back(pool, attempts, gates):
     assert attempts[0].ended.wait(PATIENCE)
 
 
+def test_what_waits_for_too_long_can_be_taken_back(pool, attempts, gates):
+    pool.submit(attempts)
+    assert pool.begun.acquire(timeout=PATIENCE)
+
+    # One has begun just now.
+    assert pool.take_back_ahead(PATIENCE) == []
+    assert pool.take_back_ahead(0) == [attempts[1]]
+    assert pool.take_back_ahead(0) == []
+    gates[1].set()
+
+    assert attempts[0].ended.wait(PATIENCE)
+
+
+def test_what_has_a_place_is_not_taken_back(pool, attempts, gates):
+    pool.submit(attempts[:1])
+    assert pool.begun.acquire(timeout=PATIENCE)
+    pool.write_off(attempts[0])
+
+    pool.submit(attempts[1:])
+
+    assert pool.take_back_ahead(0) == []
+    assert pool.begun.acquire(timeout=PATIENCE)
+    gates[2].set()
+    assert attempts[1].ended.wait(PATIENCE)
+
+
 def test_the_place_of_a_thread_that_is_written_off_is_filled(pool, attempts, gates):
     pool.submit(attempts)
     assert pool.begun.acquire(timeout=PATIENCE)

@@ -23,6 +23,7 @@ from django_pgjobs.worker.pools.place import ProcessOptions
 from django_pgjobs.worker.pools.processes import ProcessPool
 from django_pgjobs.worker.timeouts import DeadlineWatch
 from tests.acceptance.jobs import gated_apart, grow
+from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -126,6 +127,24 @@ def test_what_has_not_begun_is_taken_back(pool, outcomes, tmp_path):
     assert {*taken, *ended} == {running, waiting}
     assert waiting in taken
     assert not pool.is_busy
+
+
+def test_what_waits_for_too_long_is_taken_back(pool, outcomes, tmp_path):
+    gate = tmp_path / "gate"
+    payload = f'{{"gate":"{gate}"}}'
+    attempts = [attempt_of(gated_apart, payload, number=number) for number in (1, 2, 3)]
+    pool.submit(attempts[:1])
+    # A process is being started for it.
+    assert pool.take_back_ahead(0) == []
+    wait_until(lambda: pool.is_busy, "it begins")
+
+    pool.submit(attempts[1:])
+
+    assert pool.take_back_ahead(PATIENCE) == []
+    assert pool.take_back_ahead(0) == attempts[1:]
+    assert pool.take_back_ahead(0) == []
+    gate.touch()
+    assert outcomes.get(timeout=PATIENCE)[0] is attempts[0]
 
 
 def test_a_job_that_was_cancelled_while_it_waited_does_not_begin(pool, outcomes):

@@ -439,10 +439,14 @@ CREATE UNLOGGED TABLE job_workers (
     heartbeat_at  timestamptz NOT NULL,
     -- The worker listens on this channel; null when it only polls.
     channel       text,
-    -- Set while it sleeps: a producer then wakes it through its channel.
+    -- For their jobs it has room and has found nothing: a producer of one wakes it through its
+    -- channel.
+    idle_queues   text[]      NOT NULL DEFAULT '{}',
+    -- Since when it has been idle for these; null while there are none.
     idle_since    timestamptz,
 
-    CONSTRAINT job_workers_pkey PRIMARY KEY (worker_id)
+    CONSTRAINT job_workers_pkey PRIMARY KEY (worker_id),
+    CONSTRAINT job_workers_idle CHECK ((idle_since IS NULL) = (idle_queues = '{}'))
 ) WITH (fillfactor = 50);
 
 -- Which maintenance process leads. A row and not a session lock, so that it also

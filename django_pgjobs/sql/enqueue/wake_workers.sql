@@ -14,9 +14,8 @@
 WITH sleeping AS MATERIALIZED (
     SELECT job_workers.channel
     FROM job_workers
-    WHERE job_workers.idle_since IS NOT NULL
+    WHERE %(queue)s::text = ANY (job_workers.idle_queues)
         AND job_workers.channel IS NOT NULL
-        AND %(queue)s::text = ANY (job_workers.queues)
         AND job_workers.heartbeat_at > clock_timestamp() - interval '10 minutes'
     ORDER BY random()
     LIMIT %(count)s::integer

@@ -45,6 +45,10 @@ class PoolGroup:
         """Begin nothing more; return the attempts that have not begun."""
         return [attempt for pool in self for attempt in pool.take_back()]
 
+    def take_back_ahead(self, patience: float) -> list[Attempt]:
+        """Return what waits behind handlers that take long; see ``Pool``."""
+        return [attempt for pool in self for attempt in pool.take_back_ahead(patience)]
+
     def interrupt(self, attempt: Attempt) -> None:
         """Stop a handler whose work is not wanted any more, as far as its pool can."""
         self._pools[attempt.pool].interrupt(attempt)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from typing import Any, Final
 
 from ...store.finish import Ending, Success
@@ -68,6 +69,8 @@ class LoopPool:
         self._lanes = [Lane() for _ in range(threads)]
         self._turns: Iterator[Lane] | None = None
         self._waiting: deque[Attempt] = deque()
+        # When attempts last came or began.
+        self._moved_at = 0.0
         # Changed in the loop's thread, and by write_off: whoever takes an attempt out, has it.
         self._running: dict[Attempt, tuple[asyncio.Task[None], Lane]] = {}
         self._interrupted: set[Attempt] = set()
@@ -99,6 +102,7 @@ class LoopPool:
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Run attempts, in this order, as places become free."""
+        self._moved_at = monotonic()
         self._waiting.extend(attempts)
         self.call(self._fill)
 
@@ -109,6 +113,16 @@ class LoopPool:
             while True:
                 taken.append(self._waiting.popleft())
         return taken
+
+    def take_back_ahead(self, patience: float) -> list[Attempt]:
+        """Return what waits for a place behind handlers that take long, and forget it.
+
+        Nothing while there are places: then a handler blocks the loop, and the watch sees to that.
+        """
+        has_places = len(self._running) < self.size
+        if has_places or monotonic() - self._moved_at < patience:
+            return []
+        return self.take_back()
 
     def interrupt(self, attempt: Attempt) -> None:
         """Cancel the task of an attempt, once: its handler may take its time to clean up."""
@@ -206,6 +220,7 @@ class LoopPool:
         with suppress(IndexError):  # nothing waits, or it was taken back just now
             while len(self._running) < self.size:
                 self._begin(self._waiting.popleft(), next(self._turns))
+                self._moved_at = monotonic()
 
     def _begin(self, attempt: Attempt, lane: Lane) -> None:
         task = self._loop.create_task(self._carry(attempt), context=lane.context_of_job())

@@ -20,7 +20,7 @@ class Pool(Protocol):
 
         submit ──> waiting ──> running ──> finish(attempt, outcome)
                       │
-                      └── take_back
+                      └── take_back, take_back_ahead
 
     An attempt that was submitted is finished once, or taken back. All methods may be called in
     any thread, and return at once unless they say otherwise.
@@ -42,6 +42,13 @@ class Pool(Protocol):
 
     def take_back(self) -> list[Attempt]:
         """Return the attempts that have not begun, and forget them: the worker stops."""
+
+    def take_back_ahead(self, patience: float) -> list[Attempt]:
+        """Return what waits for a place behind handlers that take long, and forget it.
+
+        Args:
+            patience: seconds; nothing is returned if an attempt has begun within them.
+        """
 
     def interrupt(self, attempt: Attempt) -> None:
         """Stop a handler whose work is not wanted any more, as far as this pool can.

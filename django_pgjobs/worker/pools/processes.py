@@ -70,6 +70,8 @@ class ProcessPool:
         self._free = 0
         self._able = 0
         self._is_draining = False
+        # When attempts last came or began.
+        self._moved_at = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -82,6 +84,7 @@ class ProcessPool:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Run attempts, in this order, as places become free."""
         with self._changed:
+            self._moved_at = monotonic()
             self._waiting.extend(attempts)
             missing = len(self._waiting) - self._free
             for _ in range(min(missing, self.size - len(self._places))):
@@ -98,6 +101,17 @@ class ProcessPool:
         for place in list(self._places):
             place.tell_stopping()
         return taken
+
+    def take_back_ahead(self, patience: float) -> list[Attempt]:
+        """Return what waits for a place behind handlers that take long, and forget it.
+
+        What a process is being started for stays.
+        """
+        with self._changed:
+            ahead = len(self._waiting) - self._free
+            if ahead <= 0 or monotonic() - self._moved_at < patience:
+                return []
+            return [self._waiting.pop() for _ in range(ahead)][::-1]
 
     def interrupt(self, attempt: Attempt) -> None:
         """Tell a handler that its work is not wanted any more; kill it after the grace."""
@@ -146,6 +160,7 @@ class ProcessPool:
             if not self._waiting:
                 return None
             self._free -= 1
+            self._moved_at = monotonic()
             return self._waiting.popleft()
 
     def _carry(self, place: Place, attempt: Attempt) -> None:

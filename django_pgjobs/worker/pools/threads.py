@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from ..attempts import Attempt
 from ..vital import VitalThread
@@ -36,6 +37,8 @@ class ThreadPool:
         self._written_off: set[int] = set()
         self._leaving = threading.Lock()
         self._numbers = itertools.count(1)
+        # When an attempt last came or began.
+        self._moved_at = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -54,6 +57,7 @@ class ThreadPool:
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Run attempts, in this order, as threads become free."""
+        self._moved_at = monotonic()
         for attempt in attempts:
             self._waiting.put(attempt)
 
@@ -66,6 +70,15 @@ class ThreadPool:
                 if attempt is not None:
                     taken.append(attempt)
         return taken
+
+    def take_back_ahead(self, patience: float) -> list[Attempt]:
+        """Return what waits for a place behind handlers that take long, and forget it."""
+        if self._waiting.empty() or monotonic() - self._moved_at < patience:
+            return []
+        waiting = self.take_back()
+        free = max(0, self.size - len(self._running) + len(self._written_off))
+        self.submit(waiting[:free])
+        return waiting[free:]
 
     def interrupt(self, attempt: Attempt) -> None:
         """Do nothing: a thread cannot be stopped; its handler looks at its context."""
@@ -101,6 +114,7 @@ class ThreadPool:
             if attempt is None:
                 return
             self._running[place] = attempt
+            self._moved_at = monotonic()
             self._work(attempt)
             with self._leaving:
                 del self._running[place]
