@@ -21,6 +21,9 @@ class Retry(Exception):
         delay: how long to wait, at most 36,525 days; None for the job's backoff.
     """
 
+    #: Also of a subclass whose __init__ does not call this one.
+    delay: timedelta | None = None
+
     def __init__(self, reason: str = "", *, delay: timedelta | None = None) -> None:
         super().__init__(reason)
         self.delay = _checked(delay) if delay is not None else None

@@ -43,8 +43,9 @@ def class_path(error: BaseException) -> str:
 def message_of(error: BaseException) -> str:
     """Return an exception's message, even of one whose ``str()`` raises."""
     try:
-        text = str(error)
-    except Exception as failure:
+        # Of a subclass of str, only the characters.
+        text = str.__str__(str(error))
+    except BaseException as failure:
         text = f"<str() of this {type(error).__name__} raised {type(failure).__name__}>"
     return storable(text, MAX_MESSAGE)
 
@@ -53,7 +54,7 @@ def traceback_of(error: BaseException) -> str:
     """Return an exception's traceback, without the values of local variables."""
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception as failure:
+    except BaseException as failure:
         frames = "".join(traceback.format_tb(error.__traceback__))
         text = f"{frames}{class_path(error)} (formatting it raised {type(failure).__name__})"
     return storable(text, MAX_TRACEBACK)

@@ -16,6 +16,7 @@ from .attempts import Attempt
 from .calling import acall
 from .classifying import classify, released
 from .steps import Steps
+from .telling import atell, tell
 
 
 class AsyncExecution(Steps):
@@ -34,12 +35,13 @@ class AsyncExecution(Steps):
         try:
             self._prepare(definition, attempt)
             if signals.job_started.receivers:
-                await signals.job_started.asend_robust(definition, context=attempt.context)
+                await atell(signals.job_started, definition, context=attempt.context)
             began = perf_counter()
             if self._chain is None:
                 result = await acall(definition, attempt.context)
             else:
                 result = await self._chain(attempt.context)
+            success = self._success(attempt, result)
         except GeneratorExit as error:
             # The loop may be gone: nothing can be awaited any more.
             return classify(definition, attempt, error)
@@ -49,7 +51,7 @@ class AsyncExecution(Steps):
             await self._tell(definition, attempt, ending.outcome, error, began)
             return ending
         await self._tell(definition, attempt, Outcome.COMPLETED, None, began)
-        return self._success(attempt, result)
+        return success
 
     async def _tell(
         self,
@@ -71,11 +73,11 @@ class AsyncExecution(Steps):
         heard = (signals.job_finished, signals.job_failed)[: 1 if error is None else 2]
         if not any(map(signals.has_other_receivers, heard)):
             # The receivers are known, and do not block: there is no need for a thread.
-            signals.job_finished.send_robust(definition, **named)
+            tell(signals.job_finished, definition, **named)
             return
         # The outcome stands: it must not get lost because the task is cancelled here.
         with suppress(asyncio.CancelledError):
-            await signals.job_finished.asend_robust(definition, **named)
+            await atell(signals.job_finished, definition, **named)
 
 
 def _ending_of(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:

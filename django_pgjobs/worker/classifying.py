@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
 from datetime import timedelta
 
+from ..conf import LONGEST_DURATION
 from ..definitions.definition import JobDefinition
 from ..definitions.errors import (
     MAX_TRACEBACK,
@@ -23,12 +25,26 @@ from .attempts import Attempt
 
 
 def classify(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:
-    """Return how an attempt ends whose handler raised ``error``."""
+    """Return how an attempt ends whose handler raised ``error``. Never raises.
+
+    The class of an exception is the project's code, too. If that fails, the attempt has failed
+    like any other: it must neither end the worker nor come back for ever.
+    """
+    try:
+        return _classify(definition, attempt, error)
+    except BaseException as failure:
+        return _unexaminable(attempt, failure)
+
+
+def _classify(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:
     job_id, fence_token = attempt.key
     match error:
         case Snooze():
             return Ending(
-                id=job_id, fence_token=fence_token, outcome=Outcome.SNOOZED, delay=error.delay
+                id=job_id,
+                fence_token=fence_token,
+                outcome=Outcome.SNOOZED,
+                delay=_checked(error.delay),
             )
         case Cancel():
             return Ending(
@@ -58,8 +74,34 @@ def classify(definition: JobDefinition, attempt: Attempt, error: BaseException) 
 
 def _delay(definition: JobDefinition, attempt: Attempt, error: BaseException) -> timedelta | None:
     if isinstance(error, Retry) and error.delay is not None:
-        return error.delay
+        return _checked(error.delay)
     return chosen_delay(definition.backoff, attempt.job.attempt, error)
+
+
+def _checked(delay: timedelta) -> timedelta:
+    """Return a delay that a subclass may have set without our checks.
+
+    Raises:
+        TypeError: it is no duration.
+    """
+    if not isinstance(delay, timedelta):
+        raise TypeError(f"delay must be a timedelta, not {delay!r}.")
+    return min(max(delay, timedelta(0)), LONGEST_DURATION)
+
+
+def _unexaminable(attempt: Attempt, failure: BaseException) -> Ending:
+    """Return the ending of an attempt whose error cannot be examined: that raises ``failure``."""
+    job_id, fence_token = attempt.key
+    # Not by name: a class may have put anything there.
+    frames = vars(BaseException)["__traceback__"].__get__(failure)
+    return Ending(
+        id=job_id,
+        fence_token=fence_token,
+        outcome=Outcome.FAILED,
+        error_class=class_path(failure),
+        error_message=f"What the handler raised cannot be examined: {message_of(failure)}",
+        traceback=storable("".join(traceback.format_tb(frames)), MAX_TRACEBACK),
+    )
 
 
 def released(attempt: Attempt, *, delay: timedelta = timedelta(0)) -> Ending:

@@ -27,6 +27,7 @@ from .measuring import RunTime
 from .middleware import sync_chain
 from .recording import Recorded, record_success
 from .steps import Steps
+from .telling import tell
 from .timeouts import Deadline, DeadlineWatch
 
 
@@ -112,7 +113,7 @@ class Execution(Steps):
         began = perf_counter()
         try:
             self._prepare(definition, attempt)
-            signals.job_started.send_robust(definition, context=attempt.context)
+            tell(signals.job_started, definition, context=attempt.context)
             began = perf_counter()
             act = self._call_in_transaction if definition.atomic else self._call
             outcome = act(definition, attempt)
@@ -159,7 +160,8 @@ class Execution(Steps):
     ) -> None:
         duration = perf_counter() - began
         self._run_time.note(duration)
-        signals.job_finished.send_robust(
+        tell(
+            signals.job_finished,
             definition,
             context=attempt.context,
             outcome=outcome,

@@ -23,6 +23,7 @@ from .outages import Outage
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
 from .tallying import Tally
+from .telling import tell
 from .vital import VitalThread
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -221,6 +222,4 @@ def report_lost(attempt: Attempt) -> None:
         return
     attempt.is_lost = True
     attempt.context.cancel()
-    signals.lease_lost.send_robust(
-        Attempt, job_id=attempt.job.id, fence_token=attempt.job.fence_token
-    )
+    tell(signals.lease_lost, Attempt, job_id=attempt.job.id, fence_token=attempt.job.fence_token)

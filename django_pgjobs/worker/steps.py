@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ..definitions.definition import JobDefinition
-from ..definitions.errors import MAX_MESSAGE, storable
+from ..definitions.errors import MAX_MESSAGE, message_of, storable
 from ..definitions.middleware import GetResult
 from ..definitions.payloads import decode_payload, encode_value
 from ..definitions.registry import Registry
@@ -70,10 +70,10 @@ class Steps:
             size = len(text.encode())
             if size > self._max_result_bytes:
                 raise InvalidPayload(f"It takes {size} bytes.")
-        except InvalidPayload as error:
+        except BaseException as error:  # also of a method of what it returned
             logger.error(
                 "The result was not kept: %s id=%s name=%s",
-                error,
+                message_of(error),
                 attempt.job.id,
                 attempt.job.job_name,
             )

@@ -436,6 +436,20 @@ class Unspeakable(Exception):
     __repr__ = __str__
 
 
+class ForgetfulRetry(Retry):
+    """Its __init__ does not call that of its base."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class Exiting(Exception):
+    """Ends the thread that looks at it."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
 #: What handlers raise and return that is hard to write down.
 HOSTILE = {
     "NUL": lambda: ValueError("a\x00b"),
@@ -443,6 +457,8 @@ HOSTILE = {
     "unspeakable": Unspeakable,
     "ten megabytes": lambda: ValueError("x" * 10_000_000),
     "exit": lambda: SystemExit(3),
+    "forgetful": ForgetfulRetry,
+    "exiting": Exiting,
     "not a number": lambda: float("nan"),
     "text with NUL": lambda: "a\x00b",
     "text with a surrogate": lambda: "\ud800",
@@ -454,6 +470,17 @@ HOSTILE = {
 @job(max_attempts=1)
 def hostile(context: JobContext, kind: str) -> Any:
     """Raise or return something hostile."""
+    note(context, "start")
+    value = HOSTILE[kind]()
+    if isinstance(value, BaseException):
+        raise value
+    note(context, "end")
+    return value
+
+
+@job(max_attempts=1)
+async def hostile_async(context: JobContext, kind: str) -> Any:
+    """Raise or return something hostile, in an event loop."""
     note(context, "start")
     value = HOSTILE[kind]()
     if isinstance(value, BaseException):

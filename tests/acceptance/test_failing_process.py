@@ -5,15 +5,25 @@ from __future__ import annotations
 import pytest
 
 from django_pgjobs import enqueue_many
-from tests.acceptance.jobs import HOSTILE, bystander, gated, hostile, pay, poison, quick
+from tests.acceptance.jobs import (
+    HOSTILE,
+    bystander,
+    gated,
+    hostile,
+    hostile_async,
+    pay,
+    poison,
+    quick,
+)
 from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
 
 
-def test_what_cannot_be_written_down_ends_its_job_and_no_other(processes):
+@pytest.mark.parametrize("definition", [hostile, hostile_async], ids=["threads", "async"])
+def test_what_cannot_be_written_down_ends_its_job_and_no_other(processes, definition):
     """In one batch: neither the statement nor the worker fails."""
-    prepared = [hostile.prepare(kind=kind) for kind in HOSTILE]
+    prepared = [definition.prepare(kind=kind) for kind in HOSTILE]
     jobs = dict(zip(HOSTILE, [row.id for row in enqueue_many(prepared)], strict=True))
     neighbours = [row.id for row in enqueue_many(quick.prepare(number=n) for n in range(20))]
     worker = processes.worker()
@@ -21,7 +31,7 @@ def test_what_cannot_be_written_down_ends_its_job_and_no_other(processes):
     processes.wait_until_empty()
 
     ends = {kind: processes.status_of(job_id) for kind, job_id in jobs.items()}
-    raising = {"NUL", "surrogate", "unspeakable", "ten megabytes", "exit"}
+    raising = {"NUL", "surrogate", "unspeakable", "ten megabytes", "exit", "forgetful", "exiting"}
     assert ends == {kind: "dead" if kind in raising else "completed" for kind in HOSTILE}
     assert [processes.status_of(job_id) for job_id in neighbours] == ["completed"] * 20
     longest = "SELECT max(length(error_message) + length(traceback)) FROM job_attempts"

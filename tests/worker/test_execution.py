@@ -23,6 +23,7 @@ from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.execution import Execution
 from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.timeouts import DeadlineWatch
+from tests.worker.hostile import HOSTILE, NoText
 
 #: Seconds that no test waits.
 PATIENCE = 60.0
@@ -303,15 +304,44 @@ def test_an_error_that_cannot_be_shown_ends_its_attempt_all_the_same(run):
     assert ending.error_message == "<str() of this Hostile raised RuntimeError>"
 
 
-def test_a_receiver_that_raises_does_no_harm(run):
-    def receiver(**kwargs):
-        raise RuntimeError("reporter is down")
+def test_neither_does_one_whose_methods_exit(run):
+    def handler():
+        return NoText()
 
-    signals.job_finished.connect(receiver)
+    assert run(handler) == Success(7, 99, None)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_an_error_that_cannot_be_examined_is_a_failure_like_any_other(run, kind):
+    ending = run(raises(HOSTILE[kind]()))
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, True)
+    assert ending.error_message
+
+
+def test_a_retry_that_does_not_say_when_comes_back_as_usual(run):
+    class ForgetfulRetry(Retry):
+        def __init__(self):
+            pass
+
+    ending = run(raises(ForgetfulRetry()))
+
+    assert ending.outcome == Outcome.FAILED
+    assert ending.error_class.endswith("ForgetfulRetry")
+    assert ending.delay is None
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("signal", [signals.job_started, signals.job_finished])
+def test_a_receiver_that_raises_does_no_harm(run, signal, error):
+    def receiver(**kwargs):
+        raise error("reporter is down")
+
+    signal.connect(receiver)
     try:
         outcome = run(lambda_free_return)
     finally:
-        signals.job_finished.disconnect(receiver)
+        signal.disconnect(receiver)
 
     assert isinstance(outcome, Success)
 

@@ -29,6 +29,7 @@ from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.pools.loop import LoopPool
 from tests.fix_workers import wait_until
+from tests.worker.hostile import HOSTILE, NoText
 
 #: Seconds that no test waits.
 PATIENCE = 60.0
@@ -402,6 +403,47 @@ def test_a_handler_cannot_end_the_loop(loop, error):
     assert failure.outcome == Outcome.FAILED
     assert success == Success(2, 102, None)
     assert loop.stuck.empty()
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_an_error_that_cannot_be_examined_is_a_failure_like_any_other(loop, kind):
+    async def handler():
+        raise HOSTILE[kind]()
+
+    (ending,) = loop.run(handler)
+
+    assert (ending.outcome, ending.is_retryable) == (Outcome.FAILED, True)
+    assert ending.error_message
+
+
+def test_a_result_that_cannot_be_kept_does_not_undo_the_success(loop):
+    async def handler():
+        return NoText()
+
+    assert loop.run(handler) == [Success(1, 101, None)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("signal", [signals.job_started, signals.job_finished])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_receiver_that_raises_does_no_harm(loop, signal, error, is_async):
+    def receiver(**kwargs):
+        raise error("reporter is down")
+
+    async def coroutine(**kwargs):
+        raise error("reporter is down")
+
+    async def handler():
+        return "done"
+
+    chosen = coroutine if is_async else receiver
+    signal.connect(chosen)
+    try:
+        outcomes = loop.run(handler)
+    finally:
+        signal.disconnect(chosen)
+
+    assert outcomes == [Success(1, 101, '"done"')]
 
 
 def test_neither_can_a_task_that_it_has_started(loop, caplog):

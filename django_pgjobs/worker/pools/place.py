@@ -22,6 +22,7 @@ from ...store.finish import Ending, Success
 from ..attempts import Attempt
 from ..classifying import killed_at_timeout, lost, released, stopped
 from ..recording import Recorded
+from ..telling import tell
 from ..timeouts import Alarm, DeadlineWatch
 from .messages import Said
 from .process import Killed, PoolProcess, ProcessEnded
@@ -205,7 +206,8 @@ class Place:
                 ending = stopped(attempt, error)
         if definition is not None:
             # The process could not say it any more.
-            signals.job_finished.send_robust(
+            tell(
+                signals.job_finished,
                 definition,
                 context=attempt.context,
                 outcome=ending.outcome,
