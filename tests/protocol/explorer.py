@@ -100,18 +100,20 @@ class Runner(threading.Thread):
         self.pauses = 0
         self.state = "new"
         self.result: Any = None
+        self.broken: Exception | None = None
         self.operation: Operation
         self._go = threading.Event()
 
     def run(self) -> None:
-        """Run the statements; whatever they raise is the result."""
+        """Run the statements; an error of the server is the result."""
         try:
             self._run()
+        except (LookupError, psycopg.ProgrammingError) as error:
+            # A piece of a statement is not where a pause or a mutation expects it, or what they
+            # made of it is no SQL: that shows nothing.
+            self.broken = error
         except psycopg.Error as error:
             self.result = f"{type(error).__name__} {error.sqlstate}"
-        except LookupError as error:
-            # A piece of a statement is not where a pause or a mutation expects it.
-            self.result = str(error)
         self.state = "done"
 
     def _run(self) -> None:
@@ -170,7 +172,12 @@ class Explorer:
             connection.close()
 
     def explore(self, scenario: Scenario, *, limit: int, stop_at_failure: bool = False) -> Report:
-        """Run up to ``limit`` schedules of ``scenario``."""
+        """Run up to ``limit`` schedules of ``scenario``.
+
+        Raises:
+            LookupError: a statement does not have what a pause or a mutation changes.
+            psycopg.ProgrammingError: what they have made of it cannot be executed.
+        """
         report, frontier = Report(), [[]]
         with replaced_statements(self._statement):
             while frontier and report.schedules < limit:
@@ -205,6 +212,9 @@ class Explorer:
         )
         trace, choices = self._interleave(runners, prefix)
         self._control.execute("SELECT pg_advisory_unlock_all()")
+        for runner in runners:
+            if runner.broken is not None:
+                raise runner.broken
         results = {runner.operation.name: runner.result for runner in runners}
         report.schedules += 1
         report.outcomes[str(sorted(results.items(), key=str))] += 1

@@ -289,7 +289,7 @@ MUTANTS = [
     ),
     Mutant(
         "reap without the request to cancel",
-        {"maintain/reap_leases": [("WHEN jobs_active.cancel_requested", "WHEN false")]},
+        {"maintain/reap_leases": [("WHEN found.cancel_requested", "WHEN false")]},
         ("cancel and reap",),
     ),
     Mutant(
@@ -302,7 +302,7 @@ MUTANTS = [
         {
             "claim/claim_jobs": [
                 LOCK,
-                ("picked))\n        AND jobs_active.status = 'pending'", "picked))"),
+                ("picked))\n        AND jobs_active.locked_at IS NULL", "picked))"),
             ]
         },
         ("three claims of two jobs",),
@@ -331,7 +331,11 @@ MUTANTS = [
     ),
     Mutant(
         "an epoch of running rows ends while rows are left",
-        {"maintain/raise_running_epoch_low": [("WHERE NOT EXISTS (", "WHERE true OR EXISTS (")]},
+        {
+            "maintain/raise_running_epoch_low": [
+                ("AND jobs_active.locked_at IS NOT NULL", "AND false"),
+            ]
+        },
         ("the end of an epoch, a renewal and a cap that is used",),
     ),
     Mutant(
