@@ -37,6 +37,7 @@ SAMPLE: Final[dict[str, Any]] = {
     "mean_weight": 10.0,
     "offset": 0.5,
     "default_weight": 10,
+    "evenly": False,
     "breaker": "bank",
     "lease": timedelta(minutes=5),
     "grace": timedelta(minutes=5),

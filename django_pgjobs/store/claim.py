@@ -48,7 +48,7 @@ class Claim:
         tenants: how many tenants with pending jobs were walked.
         last_tenant: the last that took part; the next walk should begin behind it.
         carry: jobs that it may still take; then the next walk should begin with it.
-        mean_weight: of the tenants walked; None when there were none.
+        mean_weight: of the tenants walked that may start a job; None when there were none.
         sole_tenant: the only tenant with pending jobs, or None.
         is_truncated: there may be more tenants than were walked.
         capped: a capped tenant has pending jobs and its row was not locked.
@@ -107,6 +107,7 @@ def claim_jobs(
     default_weight: int,
     carry: int = 0,
     mean_weight: float | None = None,
+    evenly: bool = False,
     now: datetime | None = None,
 ) -> Claim:
     """Start attempts on pending jobs of ``queue``, fairly. See sql/claim/claim_jobs.sql."""
@@ -121,6 +122,7 @@ def claim_jobs(
         "mean_weight": mean_weight or default_weight,
         "offset": offset,
         "default_weight": default_weight,
+        "evenly": evenly,
         "now": now,
     }
     jobs, seen = _read(run(connection, "claim/claim_jobs", params))
@@ -172,6 +174,7 @@ def claim_jobs_under_caps(
     default_weight: int,
     carry: int = 0,
     mean_weight: float | None = None,
+    evenly: bool = False,
     now: datetime | None = None,
 ) -> Claim:
     """Claim as ``claim_jobs`` does, with a part for capped tenants, in one round trip.
@@ -189,6 +192,7 @@ def claim_jobs_under_caps(
         "mean_weight": mean_weight or default_weight,
         "offset": offset,
         "default_weight": default_weight,
+        "evenly": evenly,
         "now": now,
     }
     ((locked, _),), rows = execute_together(

@@ -29,7 +29,7 @@ class Walk:
         after_tenant: the next walk begins behind it.
         mean_weight: the moving average of the tenants' weights.
         offset: in [0, 1): where the rounding of the shares starts.
-        carry: jobs that the tenant ``after_tenant + 1`` may still take.
+        carry: jobs that the tenant right behind ``after_tenant`` may still take.
         sole_tenant: the only tenant with work, if so.
         has_capped: a capped tenant has work.
     """
@@ -43,13 +43,24 @@ class Walk:
 
     def go_on(self, claim: Claim) -> None:
         """Note where a claim's walk ended and what it saw."""
-        self.carry = claim.carry
-        self.after_tenant = claim.last_tenant - (1 if claim.carry else 0)
+        # Nothing more is expected of a tenant of whom nothing could be taken.
+        self.carry = claim.carry if claim.jobs else 0
+        self.after_tenant = _before(claim.last_tenant) if self.carry else claim.last_tenant
         self.sole_tenant = claim.sole_tenant
         self.has_capped = claim.capped
         if claim.mean_weight is not None:
             self.mean_weight += _NEWEST * (claim.mean_weight - self.mean_weight)
         self.offset = (self.offset + _GOLDEN) % 1.0
+
+
+#: Tenants are numbered by a bigint, and the walk goes round in a circle.
+_LOWEST_TENANT: Final = -(2**63)
+_HIGHEST_TENANT: Final = 2**63 - 1
+_TENANTS: Final = 2**64
+
+
+def _before(tenant: int) -> int:
+    return tenant - 1 if tenant > _LOWEST_TENANT else _HIGHEST_TENANT
 
 
 #: Multiples of it fill the interval from 0 to 1 more evenly than random numbers do.
@@ -113,19 +124,34 @@ class Claimer:
                 mean_weight=self.default_weight,
                 offset=self.random.random(),
             )
-        walked = 0
-        while True:
-            claim = self._claim_once(connection, queue, limit, walk)
-            walked += 1
-            # A walk that ended early, or one by a statement that does not serve this
-            # tenant, has not shown that the queue is empty.
-            # Nor has one that only met jobs of open breakers.
-            has_more = claim.is_truncated or claim.has_held
-            if claim.jobs or not has_more or walked > _MOST_WALKS:
+        gone, has_room, evenly = 0, False, False
+        for _ in range(_MOST_WALKS):
+            begun = walk.after_tenant
+            claim = self._claim_once(connection, queue, limit, walk, evenly=evenly)
+            if claim.jobs:
                 return claim.jobs
+            if claim.has_held:
+                # It met jobs of open breakers, which are out of the way now.
+                continue
+            has_room = has_room or claim.mean_weight is not None
+            gone += (walk.after_tenant - begun) % _TENANTS or _TENANTS
+            if claim.is_truncated and gone < _TENANTS:
+                # It has not come round to where it began.
+                continue
+            if evenly or not has_room:
+                return []
+            # Those with the largest parts have nothing that can be taken.
+            gone, evenly = 0, True
+        return []
 
     def _claim_once(
-        self, connection: psycopg.Connection[Any], queue: str, limit: int, walk: Walk
+        self,
+        connection: psycopg.Connection[Any],
+        queue: str,
+        limit: int,
+        walk: Walk,
+        *,
+        evenly: bool,
     ) -> Claim:
         if walk.sole_tenant is not None and not walk.has_capped:
             claim = claim_jobs_of_tenant(
@@ -136,24 +162,30 @@ class Claimer:
                 limit=limit,
                 lease=self.lease,
             )
-        else:
-            statement = claim_jobs_under_caps if walk.has_capped else claim_jobs
-            claim = statement(
-                connection,
-                queue=queue,
-                worker_id=self.worker_id,
-                limit=limit,
-                lease=self.lease,
-                after_tenant=walk.after_tenant,
-                carry=walk.carry,
-                mean_weight=walk.mean_weight,
-                offset=walk.offset,
-                default_weight=self.default_weight,
-            )
+            walk.go_on(claim)
+            if claim.jobs or claim.has_held or not claim.is_truncated:
+                return claim
+            # Others have work, too, or the tenant has a cap by now.
+        statement = claim_jobs_under_caps if walk.has_capped else claim_jobs
+        claim = statement(
+            connection,
+            queue=queue,
+            worker_id=self.worker_id,
+            limit=limit,
+            lease=self.lease,
+            after_tenant=walk.after_tenant,
+            carry=walk.carry,
+            mean_weight=walk.mean_weight,
+            offset=walk.offset,
+            default_weight=self.default_weight,
+            evenly=evenly,
+        )
         if claim.capped and not walk.has_capped:
             # Claim again at once, this time with the right to.
             walk.has_capped = True
-            return claim if claim.jobs else self._claim_once(connection, queue, limit, walk)
+            if not claim.jobs:
+                return self._claim_once(connection, queue, limit, walk, evenly=evenly)
+            return claim
         walk.go_on(claim)
         return claim
 

@@ -32,6 +32,7 @@ CLAIM = {
     "mean_weight": 10.0,
     "offset": 0.5,
     "default_weight": 10,
+    "evenly": False,
     "now": None,
 }
 

@@ -15,6 +15,7 @@ from django_pgjobs.models import ActiveJob, JobAttempt
 from django_pgjobs.store import schedules
 from tests import factories
 from tests.store import calls
+from tests.worker.claims import claimer
 
 Change = tuple[str, str]
 
@@ -143,6 +144,48 @@ def what_a_breaker_does_not_name_is_claimed(connection):
     factories.BreakerFactory(state="open")
     factories.pending_job(job_name="tests.other")
     assert len(calls.claim_jobs(connection).jobs) == 1
+
+
+def a_capped_tenant_waits_for_its_lock(connection):
+    factories.TenantConfigFactory(tenant_id=0, max_concurrent_jobs=5)
+    factories.pending_job()
+    assert calls.claim_jobs(connection).jobs == []
+    assert calls.claim_jobs_of_tenant(connection).jobs == []
+
+
+def a_cap_counts_what_runs(connection):
+    factories.TenantConfigFactory(tenant_id=0, max_concurrent_jobs=2)
+    factories.running_job(queue_name="other")
+    factories.pending_jobs(3)
+    assert len(calls.claim_jobs_under_caps(connection).jobs) == 1
+
+
+def a_paused_queue_gives_nothing(connection):
+    factories.PausedQueueFactory()
+    factories.pending_job()
+    assert calls.claim_jobs(connection).jobs == []
+    assert calls.claim_jobs_of_tenant(connection).jobs == []
+
+
+def what_has_expired_is_not_started(connection):
+    factories.pending_job(expires_at=factories.server_now() - calls.LEASE)
+    assert calls.claim_jobs(connection).jobs == []
+    assert calls.claim_jobs_of_tenant(connection).jobs == []
+
+
+def what_cannot_be_taken_holds_up_nobody(connection):
+    factories.TenantConfigFactory(tenant_id=1, quota_weight=1000, priority_boost=10)
+    factories.pending_job(tenant_id=1, expires_at=factories.server_now() - calls.LEASE)
+    factories.pending_jobs(3, tenant_id=2)
+    taken = [len(claims.claim(connection, 1)) for claims in [claimer()] for _ in range(3)]
+    assert taken == [1, 1, 1]
+
+
+def who_is_at_its_cap_does_not_count_for_the_mean(connection):
+    factories.TenantConfigFactory(tenant_id=1, quota_weight=1000, max_concurrent_jobs=0)
+    factories.pending_job(tenant_id=1)
+    factories.pending_job(tenant_id=2)
+    assert calls.claim_jobs(connection).mean_weight == 10
 
 
 def a_suspect_is_buried(connection):
@@ -316,6 +359,69 @@ MUTANTS = [
         "cap without the lock",
         {"claim/lock_capped_tenants": [LOCK]},
         ("three claims under a cap", "a new epoch and two claims under a cap"),
+    ),
+    Mutant(
+        "claim for capped tenants without their locks",
+        {
+            "claim/claim_jobs": [
+                (
+                    "WHEN visited.tenant_id = ANY (string",
+                    "WHEN true OR visited.tenant_id = ANY (string",
+                )
+            ]
+        },
+        oracle=a_capped_tenant_waits_for_its_lock,
+    ),
+    Mutant(
+        "claim for a capped tenant that is alone",
+        {
+            "claim/claim_jobs_of_tenant": [
+                ("AND tenant_config.max_concurrent_jobs IS NOT NULL", "AND false")
+            ]
+        },
+        oracle=a_capped_tenant_waits_for_its_lock,
+    ),
+    Mutant(
+        "cap of a queue",
+        {
+            "claim/claim_jobs": [
+                (
+                    "greatest(0, tenant_config.max_concurrent_jobs - capped.count)",
+                    "greatest(0, tenant_config.max_concurrent_jobs - running.count)",
+                )
+            ]
+        },
+        oracle=a_cap_counts_what_runs,
+    ),
+    Mutant(
+        "claim from a paused queue",
+        {"claim/claim_jobs": [("AND queue_config.paused", "AND false")]},
+        oracle=a_paused_queue_gives_nothing,
+    ),
+    Mutant(
+        "claim from a paused queue of one tenant",
+        {"claim/claim_jobs_of_tenant": [("AND queue_config.paused", "AND false")]},
+        oracle=a_paused_queue_gives_nothing,
+    ),
+    Mutant(
+        "start what has expired",
+        {"claim/claim_jobs": [("jobs_active.expires_at IS NULL", "true")]},
+        oracle=what_has_expired_is_not_started,
+    ),
+    Mutant(
+        "start what has expired of one tenant",
+        {"claim/claim_jobs_of_tenant": [("jobs_active.expires_at IS NULL", "true")]},
+        oracle=what_has_expired_is_not_started,
+    ),
+    Mutant(
+        "parts that nobody can take",
+        {"claim/claim_jobs": [("WHEN %(evenly)s::boolean THEN %(limit)s::integer", "")]},
+        oracle=what_cannot_be_taken_holds_up_nobody,
+    ),
+    Mutant(
+        "a mean over tenants at their caps",
+        {"claim/claim_jobs": [("WHERE entitled.room > 0) AS mean_weight", ") AS mean_weight")]},
+        oracle=who_is_at_its_cap_does_not_count_for_the_mean,
     ),
     Mutant(
         "cap counted from the lowest epoch of the moment",

@@ -155,7 +155,11 @@ OFF = [(method,) for method in METHODS] + [
     ("tidscan", "seqscan", "indexscan"),
     ("material", "memoize", "sort", "hashagg"),
 ]
-CLAIMS = ["claim/claim_jobs", "claim/claim_jobs_of_tenant"]
+CLAIMS = [
+    ("claim/claim_jobs", {}),
+    ("claim/claim_jobs", {"evenly": True}),
+    ("claim/claim_jobs_of_tenant", {}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +179,11 @@ def busy(conninfo):
 
 @pytest.mark.parametrize("off", OFF, ids="+".join)
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("claim", CLAIMS)
 def test_a_claim_takes_no_more_than_its_limit_whatever_the_plan(
-    transactional_db, busy, name, mode, off
+    transactional_db, busy, claim, mode, off
 ):
+    name, given = claim
     values = {
         "queue": "default",
         "worker_id": "worker-1",
@@ -190,8 +195,10 @@ def test_a_claim_takes_no_more_than_its_limit_whatever_the_plan(
         "mean_weight": 10.0,
         "offset": 0.999,
         "default_weight": 10,
+        "evenly": False,
         "lease": timedelta(minutes=5),
         "now": None,
+        **given,
     }
     with busy.transaction(force_rollback=True):
         busy.execute(f"SET LOCAL plan_cache_mode = {mode}")

@@ -292,6 +292,37 @@ class TestClaimJobs:
         assert (set(tenants(first)), first.last_tenant, first.carry) == ({1}, 1, 2)
         assert (tenants(second)[1], second.last_tenant, second.carry) == (2, 2, 0)
 
+    def test_an_even_claim_takes_what_there_is_from_whoever_comes_first(self):
+        factories.TenantConfigFactory(tenant_id=1, quota_weight=1)
+        factories.TenantConfigFactory(tenant_id=3, quota_weight=1000)
+        for tenant_id in (1, 2, 3):
+            factories.pending_jobs(3, tenant_id=tenant_id)
+
+        claim = claim_jobs(django_connection, limit=5, evenly=True)
+
+        assert tenants(claim) == {1: 3, 2: 2}
+        assert (claim.last_tenant, claim.carry) == (2, 0)
+
+    def test_parts_beyond_the_range_of_an_integer_are_no_error(self, connect):
+        for tenant_id in range(20):
+            factories.TenantConfigFactory(
+                tenant_id=tenant_id, quota_weight=1000, priority_boost=10
+            )
+            factories.pending_job(tenant_id=tenant_id)
+        with connect() as other, other.transaction():
+            other.execute("SELECT FROM jobs_active FOR UPDATE")
+
+            claim = claim_jobs(connect(), limit=2, mean_weight=0.001)
+
+        assert (claim.jobs, claim.is_truncated) == ([], True)
+
+    def test_the_mean_is_of_those_that_may_start_a_job(self):
+        factories.TenantConfigFactory(tenant_id=1, quota_weight=1000, max_concurrent_jobs=0)
+        for tenant_id in (1, 2):
+            factories.pending_job(tenant_id=tenant_id)
+
+        assert claim_jobs(django_connection).mean_weight == 10
+
     def test_a_walk_of_all_tenants_says_so(self):
         factories.pending_jobs(2, tenant_id=1)
         factories.pending_jobs(2, tenant_id=2)

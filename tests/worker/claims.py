@@ -47,12 +47,19 @@ def finish(connection: Connection, jobs: list[ClaimedJob], name: str = "worker-a
     assert len(complete_jobs(connection, successes, worker_id=name)) == len(jobs)
 
 
-def configure(connection: Connection, tenant: int, *, weight: int = 10, cap: int | None = None):
+def configure(
+    connection: Connection,
+    tenant: int,
+    *,
+    weight: int = 10,
+    boost: int = 0,
+    cap: int | None = None,
+) -> None:
     """Write a tenant's row."""
     connection.execute(
-        "INSERT INTO tenant_config (tenant_id, quota_weight, max_concurrent_jobs) "
-        "VALUES (%s, %s, %s) ON CONFLICT (tenant_id) DO UPDATE "
-        "SET quota_weight = excluded.quota_weight, "
+        "INSERT INTO tenant_config (tenant_id, quota_weight, priority_boost, max_concurrent_jobs) "
+        "VALUES (%s, %s, %s, %s) ON CONFLICT (tenant_id) DO UPDATE "
+        "SET quota_weight = excluded.quota_weight, priority_boost = excluded.priority_boost, "
         "max_concurrent_jobs = excluded.max_concurrent_jobs",
-        [tenant, weight, cap],
+        [tenant, weight, boost, cap],
     )

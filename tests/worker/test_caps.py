@@ -66,6 +66,20 @@ def test_more_saturated_tenants_than_a_claim_walks_hold_up_nobody(connection):
     assert [job.tenant_id for job in claimer().claim(connection, 10)] == [1000]
 
 
+def test_a_queue_of_saturated_tenants_is_walked_round_once(connection):
+    for tenant in range(60):
+        configure(connection, tenant, cap=0)
+        fill(connection, tenant, 1)
+    claims = claimer()
+    assert claims.claim(connection, 1) == []
+    before = claims.walks["default"].after_tenant
+
+    assert claims.claim(connection, 1) == []
+
+    # A claim of one job walks over 16 tenants: four of them go round.
+    assert (claims.walks["default"].after_tenant - before) % 60 == 4 * 16 % 60
+
+
 def test_hitting_a_cap_leaves_no_trace_on_the_jobs(connection):
     configure(connection, 1, cap=0)
     fill(connection, 1, 3)

@@ -138,6 +138,62 @@ def test_every_tenant_gets_its_turn_when_there_are_more_than_one_claim_walks(con
     assert len(seen) == 300
 
 
+@pytest.mark.parametrize("others", [2, 40])
+@pytest.mark.parametrize("obstacle", ["an expired job", "a locked row"])
+def test_a_heavy_tenant_of_whom_nothing_can_be_taken_holds_up_nobody(connect, obstacle, others):
+    connection, other = connect(), connect()
+    configure(connection, 1, weight=1000, boost=10)
+    fill(connection, 1, 1)
+    for tenant in range(2, others + 2):
+        fill(connection, tenant, 20)
+    if obstacle == "an expired job":
+        connection.execute("UPDATE jobs_active SET expires_at = created_at WHERE tenant_id = 1")
+    claims, served = claimer(), Counter()
+
+    with other.transaction():
+        if obstacle == "a locked row":
+            other.execute("SELECT FROM jobs_active WHERE tenant_id = 1 FOR UPDATE")
+        for _ in range(20):
+            jobs = claims.claim(connection, 1)
+            served.update(job.tenant_id for job in jobs)
+            finish(connection, jobs)
+
+    assert served.total() == 20
+    assert max(served.values()) <= 10
+
+
+def test_a_heavy_tenant_at_its_cap_does_not_make_claims_small(connection):
+    configure(connection, 1, weight=1000, boost=10, cap=0)
+    fill(connection, 1, 1)
+    for tenant in range(2, 42):
+        fill(connection, tenant, 10)
+    claims, taken = claimer(), []
+
+    for _ in range(30):
+        jobs = claims.claim(connection, 8)
+        taken.append(len(jobs))
+        finish(connection, jobs)
+
+    assert taken == [8] * 30
+
+
+def test_shares_are_right_at_the_ends_of_the_number_range(connection):
+    heavy = {-(2**63), 2**63 - 1}
+    for tenant in heavy:
+        configure(connection, tenant, weight=100)
+        fill(connection, tenant, 400)
+    for tenant in range(20):
+        fill(connection, tenant, 200)
+    claims, served = claimer(), Counter()
+
+    while served.total() < 600:
+        jobs = claims.claim(connection, 3)
+        served.update(job.tenant_id in heavy for job in jobs)
+        finish(connection, jobs)
+
+    assert served[True] / served.total() == pytest.approx(0.5, rel=0.05)
+
+
 def test_a_new_tenant_is_noticed_while_another_is_served_alone(connection):
     fill(connection, 1, 1000)
     claims = claimer()

@@ -6,12 +6,13 @@
 -- walked          int       at most so many tenants
 -- lease           interval  how long the attempt is believed alive without a renewal
 -- after_tenant    bigint    the walk begins behind this tenant; any number at first
--- carry           int       jobs that the first tenant, after_tenant + 1, may still take from the
---                           last claim's allowance; 0 for none
+-- carry           int       jobs that the first tenant, the number after after_tenant, may still
+--                           take from the last claim's allowance; 0 for none
 -- mean_weight     float8    the average weight of tenants, as seen by earlier claims
 -- offset          float8    in [0, 1): where the rounding of the shares starts. A sequence
 --                           that fills the interval evenly makes the shares exact
 -- default_weight  int       of a tenant without a row in tenant_config
+-- evenly          boolean   true: whoever comes first may take all of the claim, whatever the weights
 -- now             timestamptz  null for the server's clock; only tests pass a value
 --
 -- Walks the distinct tenants that have pending jobs, at most `walked` of them, starting behind
@@ -24,6 +25,10 @@
 -- that shares are right between tenants that are never seen together (deficit round robin,
 -- Shreedhar and Varghese, 1995); what does not fit into `limit` is carried over to the next claim.
 -- See docs/explanation/fairness.md.
+--
+-- The part of a tenant whose jobs have expired, or are locked by somebody, is given to nobody: the
+-- next claim starts behind it. Where a claim has found nothing at all, though tenants had work and
+-- room, it is made once more `evenly`, so that such a tenant cannot hold up the others.
 --
 -- A tenant with a cap takes part only when lock_capped_tenants has locked its
 -- row earlier in this transaction: this statement's snapshot is younger than that
@@ -40,7 +45,7 @@
 --
 -- Returns a row for each claimed job, and one with a null id, in no order. That says what the walk
 -- saw: `tenants` (how many), `last_tenant` (that took part) and `carry` (what it may still take),
--- `mean_weight`, `sole_tenant` (the only one with work, or null), `is_truncated` (perhaps more
+-- `mean_weight` (of those with room, or null), `sole_tenant` (the only one with work, or null), `is_truncated` (perhaps more
 -- tenants than were walked), `capped` (a capped tenant waits and was not locked) and `has_held`
 -- (jobs of open breakers were in the way).
 -- Locks   jobs_active rows while picking, SKIP LOCKED, until commit. With the lock
@@ -293,7 +298,12 @@ rounded AS (
         least(
             shares.room,
             CASE
-                WHEN %(carry)s::integer > 0 AND shares.tenant_id = %(after_tenant)s::bigint + 1
+                WHEN %(evenly)s::boolean THEN %(limit)s::integer
+                WHEN %(carry)s::integer > 0
+                    AND shares.tenant_id = CASE
+                        WHEN %(after_tenant)s::bigint = 9223372036854775807 THEN '-9223372036854775808'::bigint
+                        ELSE %(after_tenant)s::bigint + 1
+                    END
                     THEN %(carry)s::integer
                 ELSE floor(shares.upto + %(offset)s::float8) - floor(shares.upto - shares.share + %(offset)s::float8)
             END
@@ -304,20 +314,27 @@ quotas AS MATERIALIZED (
     SELECT rounded.tenant_id,
         rounded.step,
         rounded.quota,
-        sum(rounded.quota) OVER (ORDER BY rounded.step)::integer AS upto
+        CASE
+            WHEN %(evenly)s::boolean THEN rounded.quota
+            ELSE sum(rounded.quota) OVER (ORDER BY rounded.step)
+        END AS upto
     FROM rounded
+    ORDER BY rounded.step
 ),
 cut AS MATERIALIZED (
     SELECT quotas.tenant_id AS last_tenant,
-        quotas.upto - %(limit)s::integer AS carry
+        (quotas.upto - %(limit)s::integer)::integer AS carry
     FROM quotas
     WHERE (SELECT summary.is_truncated FROM summary)
+        AND NOT %(evenly)s::boolean
         AND quotas.upto >= %(limit)s::integer
     ORDER BY quotas.step
     LIMIT 1
 ),
 picked AS MATERIALIZED (
-    SELECT job.ctid
+    SELECT job.ctid,
+        quotas.tenant_id,
+        quotas.step
     FROM quotas
     CROSS JOIN LATERAL (
         SELECT urgent.ctid
@@ -332,10 +349,10 @@ picked AS MATERIALIZED (
             SELECT begun.epoch,
                 begun.claim_order,
                 begun.id,
-                coalesce(
-                    lead(begun.claim_order) OVER (ORDER BY begun.claim_order, begun.id),
-                    9223372036854775807
-                )
+                CASE
+                    WHEN %(evenly)s::boolean THEN 9223372036854775807
+                    ELSE lead(begun.claim_order, 1, 9223372036854775807) OVER (ORDER BY begun.claim_order, begun.id)
+                END
             FROM (
                 SELECT source.epoch,
                     front.claim_order,
@@ -490,11 +507,18 @@ FULL JOIN (
     SELECT summary.tenants,
         coalesce(
             (SELECT cut.last_tenant FROM cut),
+            (
+                SELECT picked.tenant_id
+                FROM picked
+                WHERE %(evenly)s::boolean
+                ORDER BY picked.step DESC
+                LIMIT 1
+            ),
             summary.last_tenant,
             %(after_tenant)s::bigint
         ) AS last_tenant,
         coalesce((SELECT cut.carry FROM cut), 0) AS carry,
-        (SELECT avg(entitled.weight) FROM entitled) AS mean_weight,
+        (SELECT avg(entitled.weight) FROM entitled WHERE entitled.room > 0) AS mean_weight,
         summary.sole_tenant,
         summary.is_truncated,
         EXISTS (SELECT FROM entitled WHERE entitled.room IS NULL) AS capped,
