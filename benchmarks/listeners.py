@@ -55,16 +55,16 @@ def _occupy(connection: psycopg.Connection[Any]) -> None:
 
     for _ in range(WORKERS):
         hold.enqueue()
+    running = "status = 'running' AND job_name LIKE '%.hold'"
+    _wait_for(connection, WORKERS, f"SELECT count(*) FROM jobs_active WHERE {running}")
     _wait_for(
-        connection,
-        WORKERS,
-        "SELECT count(*) FROM jobs_active WHERE status = 'running' AND job_name LIKE '%%.hold'",
+        connection, 0, "SELECT count(*) FROM job_workers WHERE 'default' = ANY (idle_queues)"
     )
 
 
 def _wait_for(connection: psycopg.Connection[Any], count: int, query: str) -> None:
     until = monotonic() + _PATIENCE
-    while connection.execute(query, []).fetchall() != [(count,)]:
+    while connection.execute(query).fetchall() != [(count,)]:
         assert monotonic() < until, f"In vain: {query}"
         sleep(0.1)
 

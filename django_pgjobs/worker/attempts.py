@@ -89,14 +89,14 @@ class AttemptsInHand:
         with self._changed:
             for attempt in attempts:
                 self._attempts[attempt.job.fence_token] = attempt
-                self._loads[attempt.pool].in_hand += 1
+                self._loads[attempt.pool].add()
 
     def remove(self, attempts: Iterable[Attempt]) -> None:
         """Let go of attempts whose outcome is written or refused."""
         with self._changed:
             for attempt in attempts:
                 if self._attempts.pop(attempt.job.fence_token, None) is not None:
-                    self._loads[attempt.pool].in_hand -= 1
+                    self._loads[attempt.pool].remove()
             self._changed.notify_all()
 
     def all(self) -> list[Attempt]:

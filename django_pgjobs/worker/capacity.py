@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 
-from .measuring import RunTime, jobs_in_hand
+from .measuring import AHEAD, RunTime, jobs_in_hand
 
 
 @dataclass(slots=True)
@@ -17,18 +18,39 @@ class Load:
         size: handlers that run at a time.
         run_time: how long they take.
         in_hand: jobs claimed for it whose outcome is not written yet.
+        moved_at: when one last came to a free place, or was let go of.
     """
 
     size: int
     run_time: RunTime = field(default_factory=RunTime)
     in_hand: int = 0
+    moved_at: float = 0.0
+
+    def add(self) -> None:
+        """Take a job in hand."""
+        if self.in_hand < self.size:
+            self.moved_at = monotonic()
+        self.in_hand += 1
+
+    def remove(self) -> None:
+        """Let go of a job."""
+        self.in_hand -= 1
+        self.moved_at = monotonic()
+
+    @property
+    def places(self) -> int:
+        """How many more jobs could begin at once."""
+        return max(0, self.size - self.in_hand)
 
     @property
     def room(self) -> int:
         """How many more jobs to claim: none until a good part of what there was is done.
 
-        So fast jobs are claimed many at a time.
+        So fast jobs are claimed many at a time. Where all places have been taken for longer than
+        what is ahead should take, the average is no guide: then nothing more is claimed ahead.
         """
+        if self.in_hand >= self.size and monotonic() - self.moved_at > AHEAD:
+            return 0
         wanted = jobs_in_hand(self.size, self.run_time.seconds)
         refill_below = max(1, wanted - max(0, (wanted - self.size) // 2))
         return wanted - self.in_hand if self.in_hand < refill_below else 0
@@ -72,6 +94,12 @@ class Capacity:
 
     def room(self, queue: str) -> int:
         """Return how many jobs to claim from ``queue``."""
+        return min((load.room for load in self._loads_of(queue)), default=0)
+
+    def places(self, queue: str) -> int:
+        """Return how many jobs of ``queue`` could begin at once."""
+        return min((load.places for load in self._loads_of(queue)), default=0)
+
+    def _loads_of(self, queue: str) -> Iterator[Load]:
         # Of a queue that nobody declared a job for, any job may come.
-        pools = self._pools.get(queue) or self._declared
-        return min((self.loads[pool].room for pool in pools), default=0)
+        return (self.loads[pool] for pool in self._pools.get(queue) or self._declared)

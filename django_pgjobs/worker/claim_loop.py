@@ -172,15 +172,16 @@ class ClaimLoop:
         return any(self._capacity.room(queue) > 0 for queue in self._order.names)
 
     def _rest(self) -> None:
-        free = frozenset(queue for queue in self._order.names if self._capacity.room(queue) > 0)
+        # Nobody is to be woken for what could not begin at once.
+        free = frozenset(queue for queue in self._order.names if self._capacity.places(queue))
         full = frozenset(self._order.names) - free
 
-        def has_more_room() -> bool:
-            return any(self._capacity.room(queue) > 0 for queue in full)
+        def has_more_places() -> bool:
+            return any(self._capacity.places(queue) for queue in full)
 
         if self._idle.has_said_so_of(full):
             # Most jobs end soon, and then there is nothing to take back.
-            if not self._in_hand.wait_for(has_more_room, timeout=FULL_AFTER):
+            if not self._in_hand.wait_for(has_more_places, timeout=FULL_AFTER):
                 self._say(free)
             return
         if self._idle.should_say_so(free):
@@ -188,7 +189,7 @@ class ClaimLoop:
         wait = self._idle.next_wait(free)
         if self._capacity.is_ahead:
             wait = min(wait, LOOK_AHEAD_EVERY)
-        self._in_hand.wait_for(has_more_room, timeout=wait)
+        self._in_hand.wait_for(has_more_places, timeout=wait)
 
     def _stage_if_due(self) -> None:
         if monotonic() >= self._idle.stage_at:

@@ -47,6 +47,9 @@ def test_a_worker_is_woken_only_for_what_it_has_room_for(processes, tmp_path):
         return processes.value(query, queue)
 
     processes.worker("--concurrency", "1", durations=HARDLY_POLLS)
+    # So it believes that jobs are quick, and would claim others behind any of them.
+    enqueue_many([quick.prepare()] * 200)
+    processes.wait_until_empty()
     wait_for_sleepers(processes, 1)
     assert is_idle_for("default")
     gate = tmp_path / "gate"
