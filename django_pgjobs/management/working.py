@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -27,11 +26,14 @@ from ..worker.vital import VitalThread
 from ..worker.worker import StopReason, Worker, WorkerOptions
 from .reloading import Reloader
 from .starting import wait_for_schema, warn_of_connections
-from .stopping import obey_signals, run_aside
+from .stopping import leave, obey_signals, run_aside
 
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
 
+
+#: What a worker needs for that where nothing answers: what waits, waits for so long in all.
+LONGEST_DRAIN: Final = timedelta(seconds=30)
 
 #: What maintenance in a worker's process gets at the end, for the step under way. Its leadership
 #: runs out by itself if that is too little.
@@ -99,20 +101,20 @@ def run_worker(
         reloader.start()
     wait_for_schema(options.settings.database, is_stopped=lambda: stopper.is_stopped)
     if stopper.is_stopped:
-        sys.exit(0)
+        leave(0)
     warn_of_connections(
         options.settings, connections_needed(options, registry, maintains=maintains)
     )
     with maintenance_beside(options.settings) if maintains else nullcontext():
-        reason = run_aside(worker.run)
+        reason = run_aside(
+            worker.run,
+            is_stopping=lambda: worker.is_stopping,
+            patience=options.settings.shutdown_timeout + LONGEST_DRAIN,
+        )
     if reloader and reason is StopReason.DRAINED:
         reloader.start_anew(is_stopped=lambda: stopper.is_stopped)
-    if worker.has_unfinished_handlers:
-        # Their jobs have been given back; their threads would keep the process alive.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(reason.value)
-    sys.exit(reason.value)
+    # Their jobs have been given back; their threads would keep the process alive.
+    leave(reason.value, at_once=worker.has_unfinished_handlers)
 
 
 @contextmanager
@@ -161,7 +163,16 @@ def supervise(count: int, options: WorkerOptions, *, maintains: bool) -> NoRetur
     log_to_stderr()
     wait_for_schema(options.settings.database, is_stopped=lambda: bool(received))
     connections.close_all()
-    sys.exit(0 if received else run_aside(supervisor.run))
+    if received:
+        leave(0)
+    leave(
+        run_aside(
+            supervisor.run,
+            is_stopping=lambda: bool(received),
+            # It kills them itself before that.
+            patience=options.settings.shutdown_timeout + 2 * SLACK,
+        )
+    )
 
 
 def _to_text(options: WorkerOptions) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable
+from datetime import timedelta
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NoReturn
 
 from asgiref.sync import async_to_sync
 
@@ -25,10 +28,15 @@ def call(definition: JobDefinition, context: JobContext) -> Any:
     """
     if definition.is_async:
         return async_to_sync(acall)(definition, context)
-    if definition.takes_context:
-        result = definition.function(context, **context.arguments)
-    else:
-        result = definition.function(**context.arguments)
+    process_id = os.getpid()
+    try:
+        if definition.takes_context:
+            result = definition.function(context, **context.arguments)
+        else:
+            result = definition.function(**context.arguments)
+    finally:
+        if os.getpid() != process_id:
+            _end_copy()
     # A decorator may have made a plain function of a coroutine function.
     if result is not None and isawaitable(result):
         return async_to_sync(_await)(result)
@@ -46,9 +54,20 @@ async def acall(definition: JobDefinition, context: JobContext) -> Any:
         JobTimeout: the handler was cancelled at its timeout.
         BaseException: what the handler raises.
     """
-    if definition.timeout is None:
-        return await _begin(definition, context)
-    limit = asyncio.timeout(definition.timeout.total_seconds())
+    process_id = os.getpid()
+    try:
+        if definition.timeout is None:
+            return await _begin(definition, context)
+        return await _begin_in_time(definition, context, definition.timeout)
+    finally:
+        if os.getpid() != process_id:
+            _end_copy()
+
+
+async def _begin_in_time(
+    definition: JobDefinition, context: JobContext, timeout: timedelta
+) -> Any:
+    limit = asyncio.timeout(timeout.total_seconds())
     try:
         async with limit:
             return await _begin(definition, context)
@@ -70,3 +89,16 @@ def _begin(definition: JobDefinition, context: JobContext) -> Awaitable[Any]:
 
 async def _await(result: Awaitable[Any]) -> Any:
     return await result
+
+
+def _end_copy() -> NoReturn:
+    """End this process, a copy of the worker that a handler has made by fork and returned in.
+
+    It has one thread of the worker and copies of all its connections. What comes after a handler
+    would be sent to the server on those, in the middle of what the worker says there; then the
+    copy would wait for work for ever, and keep the connections open when the worker is gone.
+    """
+    error = sys.exc_info()[1]
+    # As the interpreter does, for a program that ends itself in the usual way.
+    code = error.code if isinstance(error, SystemExit) else int(error is not None)
+    os._exit(code if isinstance(code, int) else int(code is not None))

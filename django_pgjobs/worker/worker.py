@@ -188,6 +188,11 @@ class Worker:
         """True when handlers still run, after ``run`` has returned."""
         return self._pools.is_busy
 
+    @property
+    def is_stopping(self) -> bool:
+        """True from when there is a reason to stop."""
+        return self._stopping.is_set() or not self._stops.empty()
+
     def stop(self) -> None:
         """Have the worker drain and ``run`` return. May be called in a signal handler."""
         self._stops.put(StopReason.DRAINED)
@@ -210,10 +215,13 @@ class Worker:
             reason = self._stops.get()
             self._stopping.set()
             self._in_hand.wake()
-            logger.info(
-                "worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower()
-            )
-            self._drain()
+            try:
+                logger.info(
+                    "worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower()
+                )
+            finally:
+                # Also where a log handler of the project's raises.
+                self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
         return reason
 

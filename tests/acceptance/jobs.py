@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import builtins
 import ctypes
 import os
@@ -302,6 +303,53 @@ def wait_until_true(condition: Callable[[], bool], complaint: str) -> None:
         if monotonic() > deadline:
             raise TimeoutError(complaint)
         tick.wait(0.01)
+
+
+@job(max_attempts=1)
+def fork_and_return(context: JobContext) -> int:
+    """Go on in two processes, and return the exit code of the second."""
+    note(context, "start")
+    return _exit_code_of(context, os.fork())
+
+
+@job(max_attempts=1)
+def fork_and_exit(context: JobContext) -> int:
+    """Make a copy of the process, which exits, and return its exit code."""
+    note(context, "start")
+    return _exit_code_of(context, os.fork() or sys.exit(7))
+
+
+@job(max_attempts=1)
+async def fork_and_return_async(context: JobContext) -> int:
+    """Go on in two processes with an event loop, and return the exit code of the second."""
+    note(context, "start")
+    return _exit_code_of(context, os.fork())
+
+
+def _exit_code_of(context: JobContext, pid: int) -> int:
+    if not pid:
+        return 0
+    exit_code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    note(context, "end")
+    return exit_code
+
+
+@job
+def stay_behind(context: JobContext) -> None:
+    """Leave behind what keeps a process from ending."""
+    forever = threading.Event()
+    threading.Thread(target=forever.wait, daemon=False).start()
+    atexit.register(forever.wait)
+    note(context, "end")
+
+
+@job(max_attempts=5)
+async def break_loop(context: JobContext) -> None:
+    """Close a descriptor that the event loop needs, at the first claim only."""
+    note(context, "start")
+    if context.claims == 1:
+        os.close(asyncio.get_running_loop()._selector.fileno())  # type: ignore[attr-defined]
+    note(context, "end")
 
 
 # A queue of their own: what a worker has room for in one pool must not depend on another.

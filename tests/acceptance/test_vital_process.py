@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.jobs import break_thread, quick, quick_apart
+from tests.acceptance.jobs import break_loop, break_thread, quick, quick_apart
 from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
@@ -40,3 +40,16 @@ def test_a_worker_that_has_lost_a_thread_ends_for_another_to_go_on(processes, th
     processes.worker("--maintain")
     processes.wait_until_empty()
     processes.check_invariants(jobs)
+
+
+def test_a_worker_whose_event_loop_is_broken_ends_for_another_to_go_on(processes):
+    broken = break_loop.enqueue().id
+    worker = processes.worker(durations={"SHUTDOWN_TIMEOUT": 1})
+
+    assert worker.wait() == 4
+    # It has not tried again and again.
+    assert len(worker.output().splitlines()) < 100
+    processes.maintenance()
+    processes.worker()
+    processes.wait_for_status(broken, "completed")
+    processes.check_invariants([broken])

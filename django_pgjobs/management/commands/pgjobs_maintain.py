@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
 from ...conf import get_settings
 from ...definitions.registry import registry
 from ...maintenance.maintainer import Maintainer
+from ...store.connecting import PATIENCE
 from ...terminal import log_to_stderr
 from ..starting import require_schema, wait_for_schema, warn_of_other_schedules
-from ..stopping import obey_signals, run_aside
+from ..stopping import leave, obey_signals, run_aside
+
+#: Seconds for the end of the step under way, beyond what a statement of it may take.
+SLACK: Final = timedelta(seconds=15)
 
 
 class Command(BaseCommand):
@@ -40,4 +45,9 @@ class Command(BaseCommand):
         wait_for_schema(settings.database, is_stopped=lambda: maintainer.is_stopping)
         if not maintainer.is_stopping:
             warn_of_other_schedules(settings.database, registry)
-            run_aside(maintainer.run)
+            run_aside(
+                maintainer.run,
+                is_stopping=lambda: maintainer.is_stopping,
+                patience=settings.statement_timeout * PATIENCE + SLACK,
+            )
+        leave(0)

@@ -198,9 +198,13 @@ class LoopPool:
             while not main.done():
                 try:
                     loop.run_until_complete(main)
-                except BaseException:
-                    # SystemExit and KeyboardInterrupt in a task that a handler has started come
-                    # out here. They end that task and not the loop.
+                except (SystemExit, KeyboardInterrupt, RuntimeError):
+                    # The first two come out here from a task that a handler has started. They end
+                    # that task and not the loop; nor does a handler that stops the loop. Anything
+                    # else is the loop's own, say that a descriptor of it was closed, and would
+                    # come again at once.
+                    if loop.is_closed():
+                        raise
                     logger.exception("An exception came out of the event loop")
         if not self._is_ending:
             self._on_stuck(None)
