@@ -6,7 +6,7 @@ still happen: with planner settings of its own, or an index that somebody droppe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -14,13 +14,16 @@ from typing import Any, Final
 import psycopg
 
 from ..store.explain import explain, statement_names
+from ..store.observe import read_table_sizes
 
 Plan = dict[str, Any]
 
-#: Below this many rows by the planner's estimate a scan of a whole table is the best plan.
-SMALL: Final = 1_000
+#: Up to this many pages of a table a scan of all of it is the best plan. Not counted in rows: a
+#: plan says how many a scan returns, which may be few of very many.
+SMALL_PAGES: Final = 100
 
-_TABLES: Final = ("jobs_active", "jobs_completed", "job_attempts")
+#: Below this many rows by the planner's estimate a sort is no burden.
+SMALL_SORT: Final = 1_000
 
 #: Likely values of the statements' parameters: batches of a hundred.
 SAMPLE: Final[dict[str, Any]] = {
@@ -77,22 +80,27 @@ class Verdict:
 def judge_statements(connection: psycopg.Connection[Any], *, queue: str) -> list[Verdict]:
     """Return a verdict on each statement, as of now: statistics and settings count."""
     values = SAMPLE | {"queue": queue}
+    large = {
+        table.name: table.pages
+        for table in read_table_sizes(connection)
+        if table.pages > SMALL_PAGES
+    }
     return [
-        Verdict(name, list(problems_of(explain(connection, name, values))))
+        Verdict(name, list(dict.fromkeys(_problems_of(explain(connection, name, values), large))))
         for name in statement_names()
     ]
 
 
-def problems_of(plan: Plan) -> Iterator[str]:
-    """Yield what is wrong with a plan."""
+def _problems_of(plan: Plan, large: Mapping[str, int]) -> Iterator[str]:
+    """Yield what is wrong with a plan, given the pages of large tables."""
     for node in nodes(plan):
         table = node.get("Relation Name", "")
-        if node["Node Type"] == "Seq Scan" and _is_ours(table) and node["Plan Rows"] > SMALL:
-            yield f"It reads the whole table {table}, about {node['Plan Rows']:,} rows."
-        if node["Node Type"] in {"Sort", "Incremental Sort"} and node["Plan Rows"] > SMALL:
-            scanned = [fed["Relation Name"] for fed in feeding(node) if "Relation Name" in fed]
-            for name in filter(_is_ours, scanned):
-                yield f"It sorts about {node['Plan Rows']:,} rows of {name}."
+        if node["Node Type"] == "Seq Scan" and table in large:
+            yield f"It reads the whole table {table}, {large[table]:,} pages."
+        if node["Node Type"] in {"Sort", "Incremental Sort"} and node["Plan Rows"] > SMALL_SORT:
+            for name in (fed.get("Relation Name", "") for fed in feeding(node)):
+                if name in large:
+                    yield f"It sorts about {node['Plan Rows']:,} rows of {name}."
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:
@@ -109,8 +117,3 @@ def feeding(plan: Plan) -> Iterator[Plan]:
         if not is_aside and child["Node Type"] != "Limit":
             yield child
             yield from feeding(child)
-
-
-def _is_ours(table: str) -> bool:
-    # DEFAULT partitions are empty in health, and guessed to be larger while never analyzed.
-    return table.startswith(_TABLES) and not table.endswith("_default")

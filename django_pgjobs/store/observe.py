@@ -39,6 +39,14 @@ class Vitals:
 
 
 @dataclass(frozen=True, slots=True)
+class TableSize:
+    """How many pages a table has, or a partition of the history."""
+
+    name: str
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
 class HeldJobs:
     """How many jobs a breaker holds; a bounded count."""
 
@@ -82,6 +90,11 @@ class ConnectionLimit:
     holder: str
     allowed: int
     in_use: int
+
+
+def read_table_sizes(connection: Executor) -> list[TableSize]:
+    """Return how large the tables of jobs are. See sql/observe/read_table_sizes.sql."""
+    return fetch_rows(connection, "observe/read_table_sizes", {}, TableSize)
 
 
 def read_connection_limits(connection: Executor) -> list[ConnectionLimit]:

@@ -13,7 +13,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from django_pgjobs.observability.plans import nodes
+from django_pgjobs.observability.plans import judge_statements, nodes
 from django_pgjobs.sql import statement
 from django_pgjobs.store.connecting import connect as connect_worker
 from tests.fix_database import database
@@ -86,6 +86,12 @@ def test_a_plan_made_while_the_queue_was_empty_is_good_when_it_fills(tables, fil
 
     assert table_scans(plan, "jobs_active") == []
     assert sorts_of_tables(plan, "jobs_active") == []
+
+
+def test_the_check_for_a_site_finds_nothing_to_complain_of(transactional_db, planning):
+    verdicts = judge_statements(planning, queue="default")
+
+    assert [verdict for verdict in verdicts if verdict.problems] == []
 
 
 # What a table was when it was analyzed last, which may be far from what it is.

@@ -57,6 +57,16 @@ def test_shares_follow_the_weights(connection, limit):
         assert share == pytest.approx(weight / 26, rel=0.05)
 
 
+def test_each_step_of_priority_boost_doubles_the_share(connection):
+    for tenant, boost in {1: -1, 2: 0, 3: 1}.items():
+        configure(connection, tenant, boost=boost)
+        fill(connection, tenant, 100)
+
+    served = Counter(job.tenant_id for job in claimer().claim(connection, 70))
+
+    assert served == {1: 10, 2: 20, 3: 40}
+
+
 @pytest.mark.parametrize(("limit", "half"), [(8, 32), (100, 100)])
 def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(connection, limit, half):
     """The walk of a claim sees 16 tenants, or 50: here all heavy ones, or all light ones."""

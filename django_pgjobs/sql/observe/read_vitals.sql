@@ -5,6 +5,10 @@
 -- Returns one row: `workers` (heard of), `leader_id` (of maintenance, or null), `expired_leases`
 -- (not reaped yet), `overdue` (waiting jobs due for more than ten seconds and not staged, counted
 -- up to 1,000) and `strays` (rows in a DEFAULT partition, counted up to 1,000).
+--
+-- Waiting jobs are counted in order: where many are expected to be due, and none is, the planner
+-- would look for the first of them in the whole table.
+-- Index   jobs_active_running, jobs_active_waiting
 SELECT (
         SELECT count(*)::integer
         FROM job_workers
@@ -30,6 +34,7 @@ SELECT (
             SELECT FROM jobs_active
             WHERE jobs_active.status IN ('scheduled', 'failed', 'retryable')
                 AND jobs_active.scheduled_at < statement_timestamp() - interval '10 seconds'
+            ORDER BY jobs_active.scheduled_at
             LIMIT 1000
         ) AS due
     ) AS overdue,
