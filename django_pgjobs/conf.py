@@ -68,7 +68,7 @@ class PgJobsSettings:
     #: Dotted paths of the middleware around handlers, the outermost first.
     middleware: tuple[str, ...] = ()
     #: Most jobs taken by one claim.
-    claim_batch_size: int = 100
+    claim_batch_size: int = 200
     #: How long an attempt is believed alive without a renewal.
     lease_duration: timedelta = timedelta(minutes=5)
     #: Between two renewals; at most a third of the lease.
