@@ -18,6 +18,7 @@ from ..conf import PgJobsSettings
 from ..definitions.registry import Registry
 from ..definitions.slots import Defaults
 from ..store.connecting import Session, SessionOptions, new_process_id
+from ..store.execute import read_statements
 from ..store.maintain import resign_leadership, take_leadership
 from .breaking import BreakerKeeper
 from .epochs import EpochKeeper
@@ -81,6 +82,7 @@ class Maintainer:
     @classmethod
     def from_settings(cls, settings: PgJobsSettings, registry: Registry) -> Self:
         """Return a maintainer of every service, as the settings say."""
+        read_statements()
         services: list[MaintenanceService] = [
             Partitioner(
                 days_ahead=settings.partitions_ahead, retention=settings.history_retention

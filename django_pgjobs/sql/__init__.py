@@ -8,6 +8,20 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+
+def read_all() -> None:
+    """Read every statement, for a process that lives long.
+
+    The first time that one is needed, the files may be those of another release, or gone; or no
+    descriptor may be left to open one.
+    """
+    for folder in files(__name__).iterdir():
+        if folder.is_dir():
+            for file in folder.iterdir():
+                if file.name.endswith(".sql"):
+                    statement(f"{folder.name}/{Path(file.name).stem}")
 
 
 @cache

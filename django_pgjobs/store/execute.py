@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NewType, Protocol, TypeVar
 
-from ..sql import statement
+from ..sql import read_all, statement
 from .numbering import NumberedCursor
 from .patience import PatientConnection
 
@@ -20,6 +20,11 @@ FenceToken = NewType("FenceToken", int)
 WorkerId = NewType("WorkerId", str)
 
 Row = TypeVar("Row")
+
+
+def read_statements() -> None:
+    """Read every statement, for a process that lives long. See ``sql.read_all``."""
+    read_all()
 
 
 class Executor(Protocol):

@@ -106,23 +106,37 @@ class Supervisor:
                 self._begin_life(number)
 
     def _begin_life(self, number: int) -> None:
-        its_end, lifeline = os.pipe()
         try:
-            popen = self._start(number, its_end)
-        except OSError as error:
-            os.close(lifeline)
+            life = self._living[number] = self._new_life(number)
+        except (OSError, RuntimeError) as error:
+            # Neither memory, nor descriptors, nor threads may be there for now.
             self._failures[number] = self._failures.get(number, 0) + 1
             pause = pause_before_restart(self._failures[number], self._random)
             self._due[number] = monotonic() + pause
             logger.error("worker could not be started: number=%s %s", number, error)
             return
+        logger.info("worker begun: number=%s pid=%s", number, life.popen.pid)
+
+    def _new_life(self, number: int) -> Life:
+        its_end, lifeline = os.pipe()
+        try:
+            popen = self._start(number, its_end)
+        except BaseException:
+            os.close(lifeline)
+            raise
         finally:
             os.close(its_end)
-        life = self._living[number] = Life(number, popen, FileIO(lifeline, "w"))
-        logger.info("worker begun: number=%s pid=%s", number, popen.pid)
-        threading.Thread(
-            target=self._wait, args=[life], name=f"pgjobs-wait-{number}", daemon=True
-        ).start()
+        life = Life(number, popen, FileIO(lifeline, "w"))
+        name = f"pgjobs-wait-{number}"
+        try:
+            threading.Thread(target=self._wait, args=[life], name=name, daemon=True).start()
+        except RuntimeError:
+            # Nobody would hear of its end. It has not begun anything.
+            life.lifeline.close()
+            popen.kill()
+            popen.wait()
+            raise
+        return life
 
     def _wait(self, life: Life) -> None:
         life.popen.wait()

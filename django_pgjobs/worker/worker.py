@@ -29,7 +29,7 @@ from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob
 from ..store.connecting import Session, SessionOptions, new_process_id
-from ..store.execute import WorkerId
+from ..store.execute import WorkerId, read_statements
 from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
 from .claim_loop import ClaimLoop
@@ -105,6 +105,7 @@ class Worker:
         self, options: WorkerOptions, registry: Registry, *, random: Random | None = None
     ) -> None:
         settings = options.settings
+        read_statements()
         self.worker_id = WorkerId(new_process_id())
         self._channel = f"pgjobs_{secrets.token_hex(8)}"
         self._options = options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from datetime import timedelta
 from queue import SimpleQueue
 from random import Random
@@ -28,6 +29,9 @@ from tests.fix_workers import wait_until
 pytestmark = pytest.mark.process
 
 PATIENCE = 60
+
+#: Bytes for which the kernel has no room, so that no thread can be started.
+MORE_THAN_THERE_IS = 1 << 46
 
 
 @pytest.fixture
@@ -155,3 +159,16 @@ def test_a_job_that_was_cancelled_while_it_waited_does_not_begin(pool, outcomes)
 
     _, outcome = outcomes.get(timeout=PATIENCE)
     assert outcome.outcome is Outcome.RELEASED
+
+
+def test_a_place_for_which_there_is_no_thread_does_not_keep_the_pool_from_stopping(pool):
+    usual = threading.stack_size(MORE_THAN_THERE_IS)
+    try:
+        with pytest.raises(RuntimeError, match="thread"):
+            pool.submit([attempt_of(grow, '{"size":1}')])
+    finally:
+        threading.stack_size(usual)
+
+    assert len(pool.take_back()) == 1
+    pool.stop()
+    assert not pool.is_busy

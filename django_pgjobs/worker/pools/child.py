@@ -19,7 +19,7 @@ from ...conf import PgJobsSettings, get_settings
 from ...definitions.pools import PROCESSES
 from ...definitions.registry import Registry, registry
 from ...store.claim import ClaimedJob
-from ...store.execute import FenceToken, WorkerId
+from ...store.execute import FenceToken, WorkerId, read_statements
 from ...terminal import log_to_stderr
 from ..attempts import Attempt, context_of
 from ..execution import Execution
@@ -55,6 +55,7 @@ def main(jobs: int, commands: int, last_words: int, parent: int, worker_id: str)
     child.listen()
     django.setup()
     log_to_stderr()
+    read_statements()
     child.serve(registry, get_settings())
     # With what the project has registered to happen at exit.
     sys.exit(0)

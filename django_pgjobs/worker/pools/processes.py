@@ -134,9 +134,10 @@ class ProcessPool:
         thread = VitalThread(
             self._run, name=f"pgjobs-process-{len(self._places) + 1}", args=[place]
         )
+        # First: where no thread can be started, there is none to wait for at the end.
+        thread.start()
         self._places[place] = thread
         self._free += 1
-        thread.start()
 
     def _run(self, place: Place) -> None:
         block_signals()

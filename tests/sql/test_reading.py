@@ -1,0 +1,29 @@
+"""When the files of the statements are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+from pathlib import Path
+from django_pgjobs import sql
+
+sql.read_all()
+Path.open = Path.read_text = None
+print(len([sql.statement(name) for name in {names}]))
+"""
+
+
+def test_who_has_read_all_needs_no_file_any_more(request):
+    folder = request.config.rootpath / "django_pgjobs" / "sql"
+    names = [f"{file.parent.name}/{file.stem}" for file in folder.glob("*/*.sql")]
+
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(names=names)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert int(process.stdout) == len(names) > 50
