@@ -22,6 +22,7 @@ from .classifying import released
 from .outages import Outage
 from .recording import Recorded
 from .retrying import describe, is_transient, pause_before
+from .silence import Silence
 from .tallying import Tally
 from .telling import tell
 from .vital import VitalThread
@@ -75,7 +76,12 @@ class Finisher:
         self._submitting = threading.Lock()
         self._outage = Outage("Writing outcomes failed, will retry")
         self._abandoned = threading.Event()
+        self._turns: int | None = None
         self._thread = VitalThread(self._run, name="pgjobs-finisher")
+
+    def silence(self, limit: timedelta) -> Silence:
+        """Return what notices that the thread stands still for longer than ``limit``."""
+        return Silence(self._thread, lambda: self._turns, limit)
 
     def start(self) -> None:
         """Start the thread."""
@@ -119,7 +125,9 @@ class Finisher:
 
     def _gather(self) -> tuple[list[tuple[Attempt, Success | Ending | Recorded]], bool]:
         batch = []
+        self._turns = None
         item = self._outcomes.get()
+        self._turns = 0
         with suppress(Empty):
             while item is not None:
                 batch.append(item)
@@ -132,6 +140,7 @@ class Finisher:
     def _write(self, batch: Outcomes) -> None:
         """Write a batch, however long it takes; drop what is refused."""
         while not self._abandoned.is_set():
+            self._turns = (self._turns or 0) + 1
             try:
                 self._write_once(batch)
             except psycopg.Error as error:

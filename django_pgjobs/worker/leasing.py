@@ -21,6 +21,7 @@ from .attempts import Attempt, AttemptsInHand
 from .finishing import report_lost
 from .outages import Outage
 from .retrying import describe
+from .silence import Silence
 from .vital import VitalThread
 
 logger = logging.getLogger("django_pgjobs.worker")
@@ -81,8 +82,13 @@ class Heartbeat:
         self._beat_at = 0.0
         self._outage = Outage("The heartbeat failed, will retry")
         self._seen: frozenset[FenceToken] = frozenset()
+        self._turns = 0
         self._stopped = threading.Event()
         self._thread = VitalThread(self._run, name="pgjobs-heartbeat")
+
+    def silence(self, limit: timedelta) -> Silence:
+        """Return what notices that the thread stands still for longer than ``limit``."""
+        return Silence(self._thread, lambda: self._turns, limit)
 
     def start(self) -> None:
         """Start the thread."""
@@ -187,6 +193,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
+            self._turns += 1
             try:
                 if monotonic() >= self._beat_at:
                     self.beat()

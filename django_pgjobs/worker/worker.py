@@ -16,10 +16,11 @@ import logging
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from random import Random, SystemRandom
 from time import monotonic
 from typing import Final
@@ -28,7 +29,7 @@ from ..conf import PgJobsSettings
 from ..definitions.pools import ASYNC, PROCESSES, THREADS
 from ..definitions.registry import Registry
 from ..store.claim import ClaimedJob
-from ..store.connecting import Session, SessionOptions, new_process_id
+from ..store.connecting import PATIENCE, Session, SessionOptions, new_process_id
 from ..store.execute import WorkerId, read_statements
 from .attempts import Attempt, AttemptsInHand, context_of
 from .capacity import Capacity
@@ -42,6 +43,7 @@ from .pools.building import Surroundings, build_pools
 from .pools.processors import available_processors
 from .queues import DEFAULT_WEIGHT, QueueOrder, undeclared
 from .routing import Routing, pools_wanted
+from .silence import LOOK_EVERY
 from .tallying import Tally
 from .vital import deaths_noted
 
@@ -213,7 +215,7 @@ class Worker:
         )
         with deaths_noted(lambda: self._stops.put(StopReason.FAILED)):
             self._start()
-            reason = self._stops.get()
+            reason = self._wait_for_reason()
             self._stopping.set()
             self._in_hand.wake()
             try:
@@ -225,6 +227,24 @@ class Worker:
                 self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
         return reason
+
+    def _wait_for_reason(self) -> StopReason:
+        # A thread waits for one answer at a time.
+        limit = self._settings.lease_duration + 2 * PATIENCE * self._settings.statement_timeout
+        silences = [self._heartbeat.silence(limit), self._finisher.silence(limit)]
+        while True:
+            with suppress(Empty):
+                return self._stops.get(timeout=LOOK_EVERY)
+            for silence in silences:
+                if silence.is_too_long():
+                    # First: logging may be what hangs.
+                    self._stopping.set()
+                    logger.critical(
+                        "a thread hangs, so the worker stops: thread=%s. It is at:\n%s",
+                        silence.name,
+                        silence.stack(),
+                    )
+                    return StopReason.STUCK
 
     def _start(self) -> None:
         self._heartbeat.start()

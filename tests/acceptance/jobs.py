@@ -23,7 +23,7 @@ from django.db import connection
 from django.dispatch import receiver
 
 from django_pgjobs import Breaker, JobContext, Retry, Snooze, job
-from django_pgjobs.signals import job_started
+from django_pgjobs.signals import job_started, lease_lost
 from tests.ledger import note
 
 #: No handler waits longer for its gate, in seconds.
@@ -303,6 +303,13 @@ def wait_until_true(condition: Callable[[], bool], complaint: str) -> None:
         if monotonic() > deadline:
             raise TimeoutError(complaint)
         tick.wait(0.01)
+
+
+@receiver(lease_lost)
+def hang_at_the_loss(**kwargs: object) -> None:
+    """Hang until the file that the environment names exists, if it names one."""
+    if "PGJOBS_TEST_HANG" in os.environ:
+        wait_for_gate(os.environ["PGJOBS_TEST_HANG"])
 
 
 @job(max_attempts=1)

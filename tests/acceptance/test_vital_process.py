@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.jobs import break_loop, break_thread, quick, quick_apart
+from tests.acceptance.jobs import break_loop, break_thread, gated, quick, quick_apart
 from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
@@ -40,6 +40,24 @@ def test_a_worker_that_has_lost_a_thread_ends_for_another_to_go_on(processes, th
     processes.worker("--maintain")
     processes.wait_until_empty()
     processes.check_invariants(jobs)
+
+
+def test_a_worker_whose_heartbeat_hangs_ends_for_another_to_go_on(processes, tmp_path):
+    gate = tmp_path / "gate"
+    job_id = gated.enqueue(gate=str(gate)).id
+    processes.environment["PGJOBS_TEST_HANG"] = str(tmp_path / "never")
+    worker = processes.worker(
+        durations={"LEASE_DURATION": 1.5, "STATEMENT_TIMEOUT": 0.3, "SHUTDOWN_TIMEOUT": 0.1}
+    )
+    processes.wait_for_start(job_id)
+
+    # Somebody else has it now.
+    processes.connection.execute("UPDATE jobs_active SET fence_token = fence_token + 1000")
+
+    assert worker.wait() == 3
+    output = worker.output()
+    assert "a thread hangs, so the worker stops: thread=pgjobs-heartbeat" in output
+    assert "hang_at_the_loss" in output
 
 
 def test_a_worker_whose_event_loop_is_broken_ends_for_another_to_go_on(processes):
