@@ -506,7 +506,9 @@ def test_a_loop_that_is_blocked_for_too_long_is_given_up(make_loop):
     gate.set()
 
 
-def test_what_has_no_place_can_be_taken_back(make_loop):
+@pytest.fixture
+def full(make_loop):
+    """Return a loop of two places, five attempts whose handlers wait, and their gate."""
     loop = make_loop(size=2)
     gate = asyncio.Event()
 
@@ -515,6 +517,11 @@ def test_what_has_no_place_can_be_taken_back(make_loop):
 
     attempts = loop.submit(handler, 5)
     wait_until(lambda: len(loop.pool.running()) == 2, "the first begin")
+    return loop, attempts, gate
+
+
+def test_what_has_no_place_can_be_taken_back(full):
+    loop, attempts, gate = full
 
     assert loop.pool.take_back() == attempts[2:]
     loop.pool.call(gate.set)
@@ -522,15 +529,8 @@ def test_what_has_no_place_can_be_taken_back(make_loop):
     assert [outcome.id for outcome in loop.outcomes(2)] == [1, 2]
 
 
-def test_what_waits_for_too_long_can_be_taken_back(make_loop):
-    loop = make_loop(size=2)
-    gate = asyncio.Event()
-
-    async def handler():
-        await gate.wait()
-
-    attempts = loop.submit(handler, 5)
-    wait_until(lambda: len(loop.pool.running()) == 2, "the first begin")
+def test_what_waits_for_too_long_can_be_taken_back(full):
+    loop, attempts, gate = full
 
     assert loop.pool.take_back_ahead(PATIENCE) == []
     assert loop.pool.take_back_ahead(0) == attempts[2:]
