@@ -30,6 +30,7 @@ from .rows import analyze, clear, fill
 VARIANTS: Final[Sequence[tuple[str, Sequence[str], dict[str, Any]]]] = (
     ("defaults", (), {}),
     ("1 thread", ("--concurrency=1",), {}),
+    ("batch 100", (), {"CLAIM_BATCH_SIZE": 100}),
     ("batch 500", (), {"CLAIM_BATCH_SIZE": 500}),
     ("1 thread, batch 500", ("--concurrency=1",), {"CLAIM_BATCH_SIZE": 500}),
     ("async", (), {}),
@@ -91,7 +92,8 @@ def _load(connection: psycopg.Connection[Any], jobs: int, *, is_async: bool = Fa
 
 
 def _protocol_rate(url: str, jobs: int) -> float:
-    with consumers(1, batch=100, url=url) as group:
+    # The largest claims of the variants: more is not to be had of one connection.
+    with consumers(1, batch=500, url=url) as group:
         until = monotonic() + 60
         while group.jobs < jobs and monotonic() < until and group.are_alive:
             sleep(0.02)
