@@ -9,6 +9,8 @@ from typing import Any
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from .queries import LEFT_STATE
+
 logger = logging.getLogger("django_pgjobs.worker")
 
 
@@ -24,6 +26,7 @@ def clean_connections() -> None:
             if connection.connection is None:
                 # Asking it for anything would connect.
                 continue
+            _end_if_marked(connection)
             if connection.in_atomic_block or not connection.autocommit:
                 _drop(connection)
             connection.close_if_unusable_or_obsolete()
@@ -35,6 +38,8 @@ def close_connections() -> None:
     """Close this thread's connections. What a transaction did that was left open is undone."""
     try:
         for connection in connections.all(initialized_only=True):
+            if connection.connection is not None:
+                _end_if_marked(connection)
             _drop(connection)
     except Exception:
         logger.exception("Cleaning up after a handler failed")
@@ -53,6 +58,16 @@ def needs_cleaning(connection: BaseDatabaseWrapper) -> bool:
     was_checked = wrapper.health_check_enabled and wrapper.health_check_done
     is_left_open = connection.in_atomic_block or not connection.autocommit
     return is_obsolete or was_checked or is_left_open or connection.errors_occurred
+
+
+def _end_if_marked(connection: BaseDatabaseWrapper) -> None:
+    """End a session in which a query has left something.
+
+    To close Django's connection is not enough where that lends it from a pool: the pool would hand
+    the session to the next job as it is.
+    """
+    if connection.close_at == LEFT_STATE:
+        connection.connection.close()
 
 
 def _drop(connection: BaseDatabaseWrapper) -> None:

@@ -20,6 +20,9 @@ from django.db.backends.signals import connection_created
 
 from ..store.execute import JobId
 
+#: As a connection's ``close_at``: a query has left something in its session.
+LEFT_STATE: Final = 0.0
+
 _running: ContextVar[JobId | None] = ContextVar("pgjobs_running_job", default=None)
 
 _SETS_STATE: Final = re.compile(
@@ -83,8 +86,8 @@ class QueryWatch:
             return execute(sql, params, many, context)
         connection: BaseDatabaseWrapper = context["connection"]
         if leaves_state(sql):
-            # Obsolete from now on: Django closes it when the job has ended.
-            connection.close_at = 0.0
+            # Obsolete from now on: it is closed when the job has ended.
+            connection.close_at = LEFT_STATE
         if self._comments and _is_planned_anew(connection):
             sql = f"/* pgjobs job={job_id} */ {sql}"
         return execute(sql, params, many, context)

@@ -441,6 +441,22 @@ def too_slow(context: JobContext) -> None:
 
 
 @job(queue="apart", pool="processes")
+def leave_alarm(context: JobContext) -> None:
+    """Leave behind what kills the process in a moment."""
+    signal.setitimer(signal.ITIMER_REAL, ALARM_AFTER)
+
+
+@job(queue="apart", pool="processes")
+def outlive_alarm(context: JobContext) -> None:
+    """Run for longer than that moment."""
+    threading.Event().wait(2 * ALARM_AFTER)
+
+
+#: Seconds; long enough for one job to end and the next to begin.
+ALARM_AFTER = 1.0
+
+
+@job(queue="apart", pool="processes")
 def grow(context: JobContext, size: int) -> int:
     """Keep so many bytes for as long as the process lives."""
     note(context, "start")

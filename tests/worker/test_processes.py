@@ -23,7 +23,7 @@ from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.pools.place import ProcessOptions
 from django_pgjobs.worker.pools.processes import ProcessPool
 from django_pgjobs.worker.timeouts import DeadlineWatch
-from tests.acceptance.jobs import gated_apart, grow
+from tests.acceptance.jobs import gated_apart, grow, leave_alarm, outlive_alarm
 from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
@@ -172,3 +172,11 @@ def test_a_place_for_which_there_is_no_thread_does_not_keep_the_pool_from_stoppi
     assert len(pool.take_back()) == 1
     pool.stop()
     assert not pool.is_busy
+
+
+def test_an_alarm_that_a_handler_leaves_behind_does_not_go_off_in_the_next_job(pool, outcomes):
+    pool.submit([attempt_of(leave_alarm, "{}"), attempt_of(outlive_alarm, "{}", number=2)])
+
+    ends = [outcomes.get(timeout=PATIENCE)[1] for _ in range(2)]
+
+    assert [type(end) for end in ends] == [Success, Success]

@@ -22,6 +22,22 @@ def kept(tables):
 
 
 @pytest.fixture
+def pooled(tables):
+    """Have Django lend its connections from a pool of one."""
+    pytest.importorskip("psycopg_pool")
+    connection.close()
+    options = connection.settings_dict["OPTIONS"]
+    options["pool"] = {"min_size": 1, "max_size": 1}
+    watch = QueryWatch(comments=True)
+    watch._watch(connection)
+    yield
+    connection.close()
+    connection.close_pool()
+    del options["pool"]
+    connection.execute_wrappers.remove(watch.execute)
+
+
+@pytest.fixture
 def as_handler(kept):
     """Return a function that executes queries as the handler of job 42 does; then it ends."""
     watch = QueryWatch(comments=True)
@@ -104,6 +120,28 @@ def test_what_a_handler_leaves_in_its_session_does_not_reach_the_next_job(as_han
     as_handler(query)
 
     assert as_handler(pid) != before
+
+
+@pytest.mark.parametrize("clean", [hygiene.clean_connections, hygiene.close_connections])
+def test_neither_does_it_through_a_pool_of_connections(pooled, clean):
+    def run(query):
+        def handle():
+            note_running(42)
+            with connections["default"].cursor() as cursor:
+                cursor.execute(query)
+                return cursor.fetchone() if cursor.description else None
+
+        answer = contextvars.copy_context().run(handle)
+        clean()
+        return answer
+
+    pid = "SELECT pg_backend_pid()"
+    before = run(pid)
+    assert run(pid) == before
+
+    run("SET search_path = 'elsewhere'")
+
+    assert run(pid) != before
 
 
 @pytest.mark.parametrize(

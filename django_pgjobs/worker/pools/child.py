@@ -110,6 +110,8 @@ class Child:
                 faulthandler.dump_traceback_later(seconds, file=self._last_words)
             outcome = execution.run(self._begin(job))
             faulthandler.cancel_dump_traceback_later()
+            # One that the handler has left would go off in the next job.
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self._attempt = None
             self._send(Done(outcome, resident_bytes()))
 
