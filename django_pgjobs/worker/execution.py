@@ -110,6 +110,19 @@ class Execution(Steps):
         return outcome
 
     def _run(self, definition: JobDefinition, attempt: Attempt) -> Success | Ending | Recorded:
+        if definition.timeout is None:
+            return self._carry(definition, attempt)
+        # Around receivers of signals too, and around a coroutine, whose event loop cancels it.
+        with Deadline(
+            self._watch,
+            definition.timeout.total_seconds(),
+            grace=self._grace,
+            on_overdue=lambda: self._on_overdue(attempt),
+            interrupts=False,
+        ):
+            return self._carry(definition, attempt)
+
+    def _carry(self, definition: JobDefinition, attempt: Attempt) -> Success | Ending | Recorded:
         began = perf_counter()
         try:
             self._prepare(definition, attempt)
@@ -127,16 +140,9 @@ class Execution(Steps):
         return outcome
 
     def _call(self, definition: JobDefinition, attempt: Attempt) -> Success:
-        if definition.timeout is None:
+        if definition.timeout is None or definition.is_async:
             return self._success(attempt, self._get_result(definition, attempt.context))
-        with Deadline(
-            self._watch,
-            definition.timeout.total_seconds(),
-            grace=self._grace,
-            on_overdue=lambda: self._on_overdue(attempt),
-            # A coroutine's own event loop cancels it.
-            interrupts=not definition.is_async,
-        ):
+        with Deadline(self._watch, definition.timeout.total_seconds()):
             result = self._get_result(definition, attempt.context)
         return self._success(attempt, result)
 

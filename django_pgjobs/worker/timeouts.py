@@ -73,7 +73,7 @@ class Deadline:
             return
         with self._lock:
             self._thread_id = None
-            if self.has_passed and not isinstance(error, JobTimeout):
+            if self.has_passed and self._interrupts and not isinstance(error, JobTimeout):
                 # Set, but not yet delivered: take it back.
                 _set_async_exception(threading.get_ident(), None)
         self._watch.drop(self)

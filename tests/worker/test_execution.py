@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from contextvars import ContextVar
 from datetime import timedelta
 
@@ -343,6 +344,39 @@ def test_a_receiver_that_raises_does_no_harm(run, signal, error):
     finally:
         signal.disconnect(receiver)
 
+    assert isinstance(outcome, Success)
+
+
+def test_a_receiver_that_hangs_makes_its_attempt_overdue():
+    overdue, watch, registry = threading.Event(), DeadlineWatch(), Registry()
+    registry.add(
+        JobDefinition(
+            name="tests.job", function=lambda_free_return, timeout=timedelta(seconds=0.05)
+        )
+    )
+    execution = Execution(
+        registry=registry,
+        run_time=RunTime(),
+        watch=watch,
+        grace=timedelta(seconds=0.05),
+        on_overdue=lambda attempt: overdue.set(),
+        max_result_bytes=1000,
+        alias="default",
+        worker_id="worker-a",
+    )
+
+    def receiver(**kwargs):
+        overdue.wait(10)
+
+    signals.job_finished.connect(receiver)
+    try:
+        outcome = execution.run(attempt_of())
+    finally:
+        signals.job_finished.disconnect(receiver)
+        watch.stop()
+
+    assert overdue.is_set()
+    # Whose attempt it is by then, the worker decides.
     assert isinstance(outcome, Success)
 
 
