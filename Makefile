@@ -9,7 +9,7 @@ READY_FOR_DOCS := $(VENV)/.ready-for-docs
 PIP := $(PYTHON) -m pip --disable-pip-version-check --python $(BIN)/python --quiet
 
 # Options of pytest, as in: make pytest PYTEST_OPTIONS="-x -k claim"
-PYTEST_OPTIONS ?= -n logical
+PYTEST_OPTIONS ?= -n logical --dist worksteal
 # How many orders of steps `make explore` tries of each scenario, and from which randomness.
 SCHEDULES ?= 400
 SEED ?= 1

@@ -16,8 +16,9 @@ import pytest
 
 from tools.postgres import PostgresServer
 
-# Nothing here must survive a crash of the machine.
-SETTINGS = {"fsync": False, "full_page_writes": False}
+# Nothing here must survive a crash of the machine. No snapshot but those of a test holds back
+# the horizon that it looks at.
+SETTINGS = {"fsync": False, "full_page_writes": False, "autovacuum": False}
 
 
 # A wrapper goes before all other hooks, so before that of pytest-django.

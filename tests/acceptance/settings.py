@@ -8,8 +8,6 @@ import socket
 import sys
 from datetime import UTC, datetime, timedelta
 
-import time_machine
-
 from tests.settings import *  # noqa: F403
 from tests.settings import DATABASES, INSTALLED_APPS, env
 
@@ -32,6 +30,9 @@ if "PGJOBS_TEST_IDENTITY" in os.environ:
 
 # A clock that is wrong by so many seconds; durations stay right.
 if "PGJOBS_TEST_CLOCK_SHIFT" in os.environ:
+    # It imports pytest, for which the other processes need not wait.
+    import time_machine
+
     _shift = timedelta(seconds=int(os.environ["PGJOBS_TEST_CLOCK_SHIFT"]))
     time_machine.travel(datetime.now(UTC) + _shift, tick=True).start()
 
