@@ -286,9 +286,9 @@ async def stall_in_loop(context: JobContext, gate: str) -> None:
 async def gate_is_open(gate: str) -> None:
     """Return when the file exists, and let others run meanwhile."""
     async with asyncio.timeout(LONGEST):
-        # Not too often: hundreds of them do.
+        # Seldom: when hundreds of them do, a worker has little time for anything else.
         while not Path(gate).exists():
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
 
 def wait_for_gate(gate: str) -> None:
