@@ -44,8 +44,9 @@ types: $(READY) ## check types
 migrations: $(READY) ## check that models and migrations agree
 	$(BIN)/python tools/postgres.py run -- $(BIN)/python -m django makemigrations --check --dry-run
 
+# Some environments forbid bytecode. Hundreds of processes would compile the package anew.
 pytest: $(READY) ## run the tests only
-	PYTHONDEVMODE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	PYTHONDONTWRITEBYTECODE= PYTHONDEVMODE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 explore: $(READY) ## interleave the statements: make explore SCHEDULES=400 SEED=1
 	PGJOBS_SCHEDULES=$(SCHEDULES) PGJOBS_SEED=$(SEED) \
