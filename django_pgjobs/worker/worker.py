@@ -218,13 +218,13 @@ class Worker:
             reason = self._wait_for_reason()
             self._stopping.set()
             self._in_hand.wake()
-            try:
-                logger.info(
-                    "worker stopping: worker=%s reason=%s", self.worker_id, reason.name.lower()
-                )
-            finally:
-                # Also where a log handler of the project's raises.
-                self._drain()
+            _say(
+                logging.INFO,
+                "worker stopping: worker=%s reason=%s",
+                self.worker_id,
+                reason.name.lower(),
+            )
+            self._drain()
         logger.info("worker stopped: worker=%s", self.worker_id)
         return reason
 
@@ -237,9 +237,8 @@ class Worker:
                 return self._stops.get(timeout=LOOK_EVERY)
             for silence in silences:
                 if silence.is_too_long():
-                    # First: logging may be what hangs.
-                    self._stopping.set()
-                    logger.critical(
+                    _say(
+                        logging.CRITICAL,
                         "a thread hangs, so the worker stops: thread=%s. It is at:\n%s",
                         silence.name,
                         silence.stack(),
@@ -305,6 +304,17 @@ class Worker:
             f"pgjobs {purpose} {self.worker_id}",
             SessionOptions.from_settings(self._settings, longest_patience=longest_patience),
         )
+
+
+def _say(level: int, message: str, *args: object) -> None:
+    """Log something that must not keep anybody: a log handler may raise, or hang.
+
+    It hangs where whoever should read the log has ceased to.
+    """
+    with suppress(RuntimeError):
+        threading.Thread(
+            target=logger.log, args=[level, message, *args], name="pgjobs-log", daemon=True
+        ).start()
 
 
 #: A heartbeat without an answer for a third of the lease is given up, but a slow server is not.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
+import struct
+import termios
 
 import pytest
 
+from django_pgjobs import enqueue_many
 from tests.acceptance.jobs import (
     fork_and_exit,
     fork_and_return,
@@ -14,6 +19,7 @@ from tests.acceptance.jobs import (
     quick,
     stay_behind,
 )
+from tests.fix_workers import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -64,6 +70,36 @@ def test_under_nohup_it_goes_on(processes):
     worker.send(signal.SIGTERM)
 
     assert worker.wait() == 0
+
+
+def test_a_worker_whose_log_nobody_reads_gives_back_its_jobs(processes, tmp_path):
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    size = fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    jobs = [row.id for row in enqueue_many(quick.prepare(number=n) for n in range(200))]
+    running = "SELECT count(*) FROM jobs_active WHERE status = 'running'"
+    worker = processes.start(
+        "pgjobs_worker",
+        durations={"SHUTDOWN_TIMEOUT": 0.1},
+        under=["sh", "-c", f'exec "$@" 2>{fifo}', "sh"],
+    )
+    # No further line fits.
+    wait_until(lambda: waiting_in(reader) > size - 300, "the log is full")
+    wait_until(lambda: processes.value(running), "jobs are claimed")
+
+    worker.send(signal.SIGTERM)
+
+    wait_until(lambda: not processes.value(running), "they are given back")
+    left = "SELECT count(*) FROM jobs_active WHERE attempt = 0"
+    assert 0 < processes.value(left) < len(jobs)
+    os.close(reader)
+
+
+def waiting_in(pipe: int) -> int:
+    """Return how many bytes nobody has read yet."""
+    (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))
+    return int(count)
 
 
 def test_a_worker_without_an_output_stops_in_good_order(processes, tmp_path):
