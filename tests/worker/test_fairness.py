@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from random import Random
+from threading import Barrier
 
 import pytest
 
@@ -270,21 +271,26 @@ def test_a_paused_queue_is_passed_over_and_comes_back(connection):
     assert "a" in queues
 
 
-def test_two_workers_share_a_queue_by_their_free_slots(connect):
-    """The one that claims ten at a time gets twice what the one gets that claims five."""
-    connections = {"big": connect(), "small": connect()}
-    for tenant in range(50):
-        fill(connections["big"], tenant, 100)
-    claimers = {"big": claimer("big", seed=1), "small": claimer("small", seed=2)}
-    served: Counter[str] = Counter()
+def test_two_workers_share_a_queue_by_their_free_slots(connect, background):
+    """Each claim is full, also while the other claims: nobody finds what the other has taken."""
+    setup = connect()
+    for tenant in range(5):
+        fill(setup, tenant, 1000)
+    start = Barrier(2)
 
-    for _ in range(100):
-        for name, limit in (("big", 10), ("small", 5)):
-            jobs = claimers[name].claim(connections[name], limit)
-            finish(connections[name], jobs, name)
-            served[name] += len(jobs)
+    def work(name: str, limit: int) -> list[int]:
+        connection, claims, sizes = connect(), claimer(name), []
+        start.wait(20)
+        for _ in range(100):
+            jobs = claims.claim(connection, limit)
+            finish(connection, jobs, name)
+            sizes.append(len(jobs))
+        return sizes
 
-    assert served == {"big": 1000, "small": 500}
+    big, small = background(work, "big", 10), background(work, "small", 5)
+
+    assert big.result(60) == [10] * 100
+    assert small.result(60) == [5] * 100
 
 
 def enqueue_aged(connection, *, priority: int, minutes: int) -> int:
