@@ -48,6 +48,7 @@ class Claim:
         tenants: how many tenants with pending jobs were walked.
         last_tenant: the last that took part; the next walk should begin behind it.
         carry: jobs that it may still take; then the next walk should begin with it.
+        reach: the sum of the tenants' parts, up to where the next walk should begin.
         mean_weight: of the tenants walked that may start a job; None when there were none.
         sole_tenant: the only tenant with pending jobs, or None.
         is_truncated: there may be more tenants than were walked.
@@ -59,6 +60,7 @@ class Claim:
     tenants: int
     last_tenant: int
     carry: int
+    reach: float
     mean_weight: float | None
     sole_tenant: int | None
     is_truncated: bool
@@ -154,6 +156,7 @@ def claim_jobs_of_tenant(
         tenants=1,
         last_tenant=tenant_id,
         carry=0,
+        reach=0.0,
         mean_weight=None,
         sole_tenant=tenant_id if is_alone else None,
         is_truncated=not is_alone,

@@ -27,11 +27,12 @@ class Walk:
 
     Attributes:
         after_tenant: the next walk begins behind it.
-        mean_weight: the moving average of the tenants' weights.
+        mean_weight: of the tenants, as seen on the last round over all of them.
         offset: in [0, 1): where the rounding of the shares starts.
         carry: jobs that the tenant right behind ``after_tenant`` may still take.
         sole_tenant: the only tenant with work, if so.
         has_capped: a capped tenant has work.
+        has_come_round: ``mean_weight`` is of a whole round.
     """
 
     after_tenant: int
@@ -40,17 +41,43 @@ class Walk:
     carry: int = 0
     sole_tenant: int | None = None
     has_capped: bool = False
+    _gone: int = 0
+    _weights: float = 0.0
+    _walks: int = 0
+    has_come_round: bool = False
 
-    def go_on(self, claim: Claim) -> None:
+    def go_on(self, claim: Claim, random: Random) -> None:
         """Note where a claim's walk ended and what it saw."""
+        begun = self.after_tenant
         # Nothing more is expected of a tenant of whom nothing could be taken.
         self.carry = claim.carry if claim.jobs else 0
         self.after_tenant = _before(claim.last_tenant) if self.carry else claim.last_tenant
         self.sole_tenant = claim.sole_tenant
         self.has_capped = claim.capped
         if claim.mean_weight is not None:
-            self.mean_weight += _NEWEST * (claim.mean_weight - self.mean_weight)
-        self.offset = (self.offset + _GOLDEN) % 1.0
+            self._weights += claim.mean_weight
+            self._walks += 1
+        if claim.is_truncated:
+            # The marks lie at a distance of one from each other along the whole round.
+            self.offset = (self.offset + max(0.0, claim.reach)) % 1.0
+            gone = (self.after_tenant - begun) % _TENANTS
+            self._gone += gone if gone or self.carry else _TENANTS
+        else:
+            self.offset = (self.offset + _GOLDEN) % 1.0
+        if self._walks and not self.has_come_round:
+            self.mean_weight = self._weights / self._walks
+        if self._gone >= _TENANTS:
+            self._come_round(random)
+
+    def _come_round(self, random: Random) -> None:
+        # The mean stays the same on a round: else who is walked over with light tenants
+        # would get more than who is with heavy ones.
+        if self._walks:
+            self.mean_weight = self._weights / self._walks
+            self.has_come_round = True
+        self._gone, self._weights, self._walks = 0, 0.0, 0
+        # Not the same tenants are to have the marks each time.
+        self.offset = random.random()
 
 
 #: Tenants are numbered by a bigint, and the walk goes round in a circle.
@@ -65,9 +92,6 @@ def _before(tenant: int) -> int:
 
 #: Multiples of it fill the interval from 0 to 1 more evenly than random numbers do.
 _GOLDEN: Final = (5**0.5 - 1) / 2
-
-#: Weight of the newest claim in the average of weights.
-_NEWEST: Final = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +166,10 @@ class Claimer:
                 return []
             # Those with the largest parts have nothing that can be taken.
             gone, evenly = 0, True
-        return []
+        if evenly or not has_room:
+            return []
+        # It is far to go round, and the mean is one that no longer holds.
+        return self._claim_once(connection, queue, limit, walk, evenly=True).jobs
 
     def _claim_once(
         self,
@@ -162,7 +189,7 @@ class Claimer:
                 limit=limit,
                 lease=self.lease,
             )
-            walk.go_on(claim)
+            walk.go_on(claim, self.random)
             if claim.jobs or claim.has_held or not claim.is_truncated:
                 return claim
             # Others have work, too, or the tenant has a cap by now.
@@ -186,7 +213,7 @@ class Claimer:
             if not claim.jobs:
                 return self._claim_once(connection, queue, limit, walk, evenly=evenly)
             return claim
-        walk.go_on(claim)
+        walk.go_on(claim, self.random)
         return claim
 
 

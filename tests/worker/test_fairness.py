@@ -68,18 +68,22 @@ def test_each_step_of_priority_boost_doubles_the_share(connection):
     assert served == {1: 10, 2: 20, 3: 40}
 
 
-@pytest.mark.parametrize(("limit", "half"), [(8, 32), (100, 100)])
-def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(connection, limit, half):
+@pytest.mark.parametrize(
+    ("limit", "half", "jobs"), [(1, 32, 1000), (8, 32, 4000), (100, 100, 4000)]
+)
+def test_shares_follow_the_weights_of_tenants_that_no_claim_sees_together(
+    connection, limit, half, jobs
+):
     """The walk of a claim sees 16 tenants, or 50: here all heavy ones, or all light ones."""
     for tenant in range(2 * half):
         configure(connection, tenant, weight=20 if tenant < half else 5)
         fill(connection, tenant, 300)
     claims, served = claimer(), Counter()
 
-    while served.total() < 4000:
-        jobs = claims.claim(connection, limit)
-        served.update(job.tenant_id < half for job in jobs)
-        finish(connection, jobs)
+    while served.total() < jobs:
+        claimed = claims.claim(connection, limit)
+        served.update(job.tenant_id < half for job in claimed)
+        finish(connection, claimed)
 
     assert served[True] / served.total() == pytest.approx(0.8, rel=0.05)
 
@@ -173,6 +177,17 @@ def test_a_heavy_tenant_of_whom_nothing_can_be_taken_holds_up_nobody(connect, ob
     assert max(served.values()) <= 10
 
 
+def test_a_mean_that_no_longer_holds_lets_no_claim_come_back_empty(connection):
+    for tenant in range(1000):
+        fill(connection, tenant, 1)
+    claims = claimer()
+    claims.claim(connection, 1)
+    claims.walks["default"].mean_weight = 1_000_000.0
+    claims.walks["default"].has_come_round = True
+
+    assert [len(claims.claim(connection, 1)) for _ in range(3)] == [1, 1, 1]
+
+
 def test_a_heavy_tenant_at_its_cap_does_not_make_claims_small(connection):
     configure(connection, 1, weight=1000, boost=10, cap=0)
     fill(connection, 1, 1)
@@ -192,13 +207,13 @@ def test_shares_are_right_at_the_ends_of_the_number_range(connection):
     heavy = {-(2**63), 2**63 - 1}
     for tenant in heavy:
         configure(connection, tenant, weight=100)
-        fill(connection, tenant, 400)
+        fill(connection, tenant, 800)
     for tenant in range(20):
         fill(connection, tenant, 200)
     claims, served = claimer(), Counter()
 
-    while served.total() < 600:
-        jobs = claims.claim(connection, 3)
+    while served.total() < 1600:
+        jobs = claims.claim(connection, 8)
         served.update(job.tenant_id in heavy for job in jobs)
         finish(connection, jobs)
 

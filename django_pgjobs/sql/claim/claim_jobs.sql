@@ -45,6 +45,7 @@
 --
 -- Returns a row for each claimed job, and one with a null id, in no order. That says what the walk
 -- saw: `tenants` (how many), `last_tenant` (that took part) and `carry` (what it may still take),
+-- `reach` (the sum of the parts, up to where the next claim goes on),
 -- `mean_weight` (of those with room, or null), `sole_tenant` (the only one with work, or null), `is_truncated` (perhaps more
 -- tenants than were walked), `capped` (a capped tenant waits and was not locked) and `has_held`
 -- (jobs of open breakers were in the way).
@@ -295,6 +296,8 @@ shares AS (
 rounded AS (
     SELECT shares.tenant_id,
         shares.step,
+        shares.share,
+        shares.upto AS reach,
         least(
             shares.room,
             CASE
@@ -313,6 +316,8 @@ rounded AS (
 quotas AS MATERIALIZED (
     SELECT rounded.tenant_id,
         rounded.step,
+        rounded.share,
+        rounded.reach,
         rounded.quota,
         CASE
             WHEN %(evenly)s::boolean THEN rounded.quota
@@ -323,7 +328,8 @@ quotas AS MATERIALIZED (
 ),
 cut AS MATERIALIZED (
     SELECT quotas.tenant_id AS last_tenant,
-        (quotas.upto - %(limit)s::integer)::integer AS carry
+        (quotas.upto - %(limit)s::integer)::integer AS carry,
+        CASE WHEN quotas.upto > %(limit)s::integer THEN quotas.reach - quotas.share ELSE quotas.reach END AS reach
     FROM quotas
     WHERE (SELECT summary.is_truncated FROM summary)
         AND NOT %(evenly)s::boolean
@@ -497,6 +503,7 @@ SELECT claimed.id,
     seen.tenants,
     seen.last_tenant,
     seen.carry,
+    seen.reach,
     seen.mean_weight,
     seen.sole_tenant,
     seen.is_truncated,
@@ -518,6 +525,7 @@ FULL JOIN (
             %(after_tenant)s::bigint
         ) AS last_tenant,
         coalesce((SELECT cut.carry FROM cut), 0) AS carry,
+        coalesce((SELECT cut.reach FROM cut), (SELECT max(quotas.reach) FROM quotas), 0) AS reach,
         (SELECT avg(entitled.weight) FROM entitled WHERE entitled.room > 0) AS mean_weight,
         summary.sole_tenant,
         summary.is_truncated,
