@@ -70,6 +70,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["reload"]:
             _refuse_reload(options)
+        if options["strict"] and options["queues"] is None:
+            raise CommandError(
+                "--strict keeps to the order of --queues. Name them, most urgent first."
+            )
         settings = get_settings()
         worker_options = WorkerOptions(
             queues=options["queues"],
