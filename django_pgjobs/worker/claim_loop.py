@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
+from itertools import count
 from random import Random
 from time import monotonic
 from typing import Final
@@ -22,6 +24,7 @@ from .idleness import FULL_AFTER, Idleness
 from .outages import Outage
 from .queues import QueueOrder
 from .retrying import pause_before
+from .silence import Silence
 from .tallying import Tally
 from .unanswered import Unanswered
 from .vital import VitalThread
@@ -102,7 +105,12 @@ class ClaimLoop:
             backoff_base=settings.backoff_base,
             backoff_cap=settings.backoff_cap,
         )
+        self._turns: int | None = 0
         self._thread = VitalThread(self._run, name="pgjobs-claimer")
+
+    def silence(self, limit: timedelta) -> Silence:
+        """Return what notices that the thread stands still for longer than ``limit``."""
+        return Silence(self._thread, lambda: self._turns, limit)
 
     def start(self) -> None:
         """Start the thread."""
@@ -114,7 +122,10 @@ class ClaimLoop:
 
     def _run(self) -> None:
         outage = Outage("Claiming failed, will retry")
-        while not self._stopping.is_set():
+        for turn in count():
+            if self._stopping.is_set():
+                break
+            self._turns = turn
             try:
                 self._claim_once()
                 outage.end()
@@ -189,6 +200,8 @@ class ClaimLoop:
         wait = self._idle.next_wait(free)
         if self._capacity.is_ahead:
             wait = min(wait, LOOK_AHEAD_EVERY)
+        # However long that is.
+        self._turns = None
         self._in_hand.wait_for(has_more_places, timeout=wait)
 
     def _stage_if_due(self) -> None:

@@ -12,9 +12,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 logger = logging.getLogger("django_pgjobs.worker")
+
+
+#: What the worker of this process does about a death; empty while there is no worker.
+_on_death: Final[list[Callable[[], None]]] = []
 
 
 class VitalThread(threading.Thread):
@@ -31,29 +35,31 @@ class VitalThread(threading.Thread):
     ) -> None:
         super().__init__(target=target, name=name, args=args, daemon=True)
 
+    def run(self) -> None:
+        """Do it.
+
+        Not left to ``threading.excepthook``, which a handler or a library may replace, and which
+        by itself keeps silent about SystemExit.
+        """
+        try:
+            super().run()
+        except BaseException:
+            if not _on_death:
+                raise
+            # First: logging may be what failed.
+            _on_death[-1]()
+            logger.critical(
+                "a thread has died of an error, so the worker stops: thread=%s",
+                self.name,
+                exc_info=True,
+            )
+
 
 @contextmanager
 def deaths_noted(on_death: Callable[[], None]) -> Iterator[None]:
-    """Call ``on_death`` whenever an error ends a vital thread of this process.
-
-    Other threads are left to the hook that was there before.
-    """
-    previous = threading.excepthook
-
-    def note(death: threading.ExceptHookArgs) -> None:
-        if not isinstance(death.thread, VitalThread):
-            previous(death)
-            return
-        # First: logging may be what failed.
-        on_death()
-        logger.critical(
-            "a thread has died of an error, so the worker stops: thread=%s",
-            death.thread.name,
-            exc_info=death.exc_value,
-        )
-
-    threading.excepthook = note
+    """Call ``on_death`` whenever an error ends a vital thread of this process."""
+    _on_death.append(on_death)
     try:
         yield
     finally:
-        threading.excepthook = previous
+        _on_death.remove(on_death)

@@ -231,7 +231,8 @@ class Worker:
     def _wait_for_reason(self) -> StopReason:
         # A thread waits for one answer at a time.
         limit = self._settings.lease_duration + 2 * PATIENCE * self._settings.statement_timeout
-        silences = [self._heartbeat.silence(limit), self._finisher.silence(limit)]
+        threads = (self._claim_loop, self._heartbeat, self._finisher)
+        silences = [thread.silence(limit) for thread in threads]
         while True:
             with suppress(Empty):
                 return self._stops.get(timeout=LOOK_EVERY)

@@ -585,13 +585,21 @@ def pay(context: JobContext, bank: str) -> None:
     note(context, "end")
 
 
+class Hang(Exception):
+    """Keeps the thread in which it is raised."""
+
+    def __init__(self) -> None:
+        """Hang until the file that the environment names exists."""
+        wait_for_gate(os.environ["PGJOBS_TEST_HANG"])
+
+
 @job(max_attempts=5)
 def break_thread(context: JobContext, name: str, error: str) -> None:
-    """Have an error end the thread ``name`` of the worker, at the first claim only."""
+    """Raise an error in the thread ``name`` of the worker, at the first claim only."""
     note(context, "start")
     if context.claims == 1:
         (thread,) = (each for each in threading.enumerate() if each.name == name)
         number = ctypes.c_ulong(thread.ident or 0)
-        kind = ctypes.py_object(getattr(builtins, error))
+        kind = ctypes.py_object(getattr(builtins, error, Hang))
         ctypes.pythonapi.PyThreadState_SetAsyncExc(number, kind)
     note(context, "end")

@@ -60,6 +60,20 @@ def test_a_worker_whose_heartbeat_hangs_ends_for_another_to_go_on(processes, tmp
     assert "hang_at_the_loss" in output
 
 
+def test_a_worker_whose_claimer_hangs_ends_for_another_to_go_on(processes, tmp_path):
+    processes.environment["PGJOBS_TEST_HANG"] = str(tmp_path / "never")
+    job_id = break_thread.enqueue(name="pgjobs-claimer", error="Hang").id
+    worker = processes.worker(
+        durations={"LEASE_DURATION": 1.5, "STATEMENT_TIMEOUT": 0.3, "SHUTDOWN_TIMEOUT": 0.1}
+    )
+
+    assert worker.wait() == 3
+    assert "a thread hangs, so the worker stops: thread=pgjobs-claimer" in worker.output()
+    processes.maintenance()
+    processes.worker()
+    processes.wait_for_status(job_id, "completed")
+
+
 def test_a_worker_whose_event_loop_is_broken_ends_for_another_to_go_on(processes):
     broken = break_loop.enqueue().id
     worker = processes.worker(durations={"SHUTDOWN_TIMEOUT": 1})
