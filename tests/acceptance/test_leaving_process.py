@@ -51,8 +51,16 @@ def test_what_a_handler_leaves_behind_does_not_keep_the_process(processes):
     assert worker.wait() == 0
 
 
+@pytest.fixture
+def in_terminal():
+    """Let processes start as they do in a terminal, also when the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("command", ["pgjobs_worker", "pgjobs_maintain"])
-def test_a_process_whose_terminal_is_closed_stops_in_good_order(processes, command):
+def test_a_process_whose_terminal_is_closed_stops_in_good_order(in_terminal, processes, command):
     process = processes.worker() if command == "pgjobs_worker" else processes.maintenance()
 
     process.send(signal.SIGHUP)
