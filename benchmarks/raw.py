@@ -146,7 +146,7 @@ def run(context: Context) -> None:
         for bare in _BARE:
             _make_tables(connection, bare.name)
         for tenants in (1, 1_000):
-            for batch in (100, 500):
+            for batch in (100, 200, 500):
                 row = _compare(connection, tenants=tenants, batch=batch, slices=slices, jobs=jobs)
                 context.report.add("raw", row)
     context.report.print_table(

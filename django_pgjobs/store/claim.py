@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 import psycopg
 
@@ -255,8 +256,7 @@ def _read(rows: Iterable[tuple[Any, ...]]) -> tuple[list[ClaimedJob], tuple[Any,
     return jobs, seen
 
 
-def _urgency(job: ClaimedJob) -> tuple[int, int]:
-    return (job.claim_order, job.id)
+_urgency: Final = attrgetter("claim_order", "id")
 
 
 def mark_idle(connection: Executor, *, worker_id: WorkerId, queues: Collection[str]) -> bool:
