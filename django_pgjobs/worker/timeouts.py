@@ -3,6 +3,10 @@
 ``PyThreadState_SetAsyncExc`` delivers the exception at the next bytecode of that thread;
 a handler inside a C call sees it when the call returns.
 See https://docs.python.org/3/c-api/threads.html
+
+The next bytecode may be that of a destructor, of a callback of weakref, or of one that somebody
+has given to the garbage collector. What these raise goes to ``sys.unraisablehook`` and no further,
+so there it is seen that a timeout got lost, and it is raised again.
 """
 
 from __future__ import annotations
@@ -10,9 +14,11 @@ from __future__ import annotations
 import ctypes
 import heapq
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -22,6 +28,12 @@ from .vital import VitalThread
 
 #: So many deadlines that nobody waits for are not worth the trouble.
 _FEW: Final = 1_000
+
+#: Seconds until a timeout that got lost is raised again: what lost it has ended by then.
+_AGAIN_AFTER: Final = 0.02
+
+#: In which block JobTimeout has been raised, by thread.
+_interrupted: Final[dict[int, Deadline]] = {}
 
 
 class Deadline:
@@ -73,9 +85,11 @@ class Deadline:
             return
         with self._lock:
             self._thread_id = None
-            if self.has_passed and self._interrupts and not isinstance(error, JobTimeout):
-                # Set, but not yet delivered: take it back.
-                _set_async_exception(threading.get_ident(), None)
+            if self.has_passed and self._interrupts:
+                _interrupted.pop(threading.get_ident(), None)
+                if not isinstance(error, JobTimeout):
+                    # Set, but not yet delivered: take it back.
+                    _set_async_exception(threading.get_ident(), None)
         self._watch.drop(self)
 
     def pass_(self) -> None:
@@ -85,11 +99,21 @@ class Deadline:
                 return
             is_overdue, self.has_passed = self.has_passed, True
             if not is_overdue and self._interrupts:
+                _interrupted[self._thread_id] = self
                 _set_async_exception(self._thread_id, JobTimeout)
         if is_overdue and self._on_overdue is not None:
             self._on_overdue()
         elif self._on_overdue is not None:
             self._watch.add(monotonic() + self._grace, self)
+
+    def raise_again(self) -> None:
+        """Raise in the block's thread once more, soon, if the block has not ended then."""
+        self._watch.add(monotonic() + _AGAIN_AFTER, Alarm(self._raise))
+
+    def _raise(self) -> None:
+        with self._lock:
+            if self._thread_id is not None:
+                _set_async_exception(self._thread_id, JobTimeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +154,7 @@ class DeadlineWatch:
         with self._changed:
             heapq.heappush(self._heap, (at, next(self._numbers), deadline))
             if self._thread is None:
+                _see_lost_timeouts()
                 self._thread = VitalThread(self._run, name="pgjobs-deadlines")
                 self._thread.start()
             elif self._heap[0][2] is deadline:
@@ -170,6 +195,21 @@ class DeadlineWatch:
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= monotonic()
+
+
+@cache
+def _see_lost_timeouts() -> None:
+    """Have lost timeouts raised again, in this process. Other exceptions go where they went."""
+    previous = sys.unraisablehook
+
+    def look(lost: sys.UnraisableHookArgs) -> None:
+        deadline = _interrupted.get(threading.get_ident())
+        if deadline is not None and issubclass(lost.exc_type, JobTimeout):
+            deadline.raise_again()
+        else:
+            previous(lost)
+
+    sys.unraisablehook = look
 
 
 def _set_async_exception(thread_id: int, kind: type[BaseException] | None) -> None:

@@ -235,13 +235,13 @@ def test_config_needs_djangos_own_permissions(viewer):
 @pytest.fixture(scope="module")
 def alias(django_db_setup):
     """Name the database of the tests by an alias that no router knows."""
-    connections.settings["jobs"] = connections["default"].settings_dict.copy()
-    yield "jobs"
-    connections["jobs"].close()
-    del connections["jobs"], connections.settings["jobs"]
+    connections.settings["elsewhere"] = connections["default"].settings_dict.copy()
+    yield "elsewhere"
+    connections["elsewhere"].close()
+    del connections["elsewhere"], connections.settings["elsewhere"]
 
 
-@pytest.mark.django_db(transaction=True, databases=["default", "jobs"])
+@pytest.mark.django_db(transaction=True, databases=["default", "elsewhere"])
 def test_config_is_read_and_written_in_the_database_of_the_jobs(alias, tables, operator, settings):
     settings.PGJOBS = {"DATABASE": alias}
 

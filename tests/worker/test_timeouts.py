@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from functools import partial
@@ -29,6 +30,43 @@ def spin(rounds: int = 3_000_000_000) -> None:
 def test_a_block_that_runs_too_long_is_interrupted(watch):
     with pytest.raises(JobTimeout), Deadline(watch, 0.01):
         spin()
+
+
+class Spinning:
+    """Spins when it is thrown away."""
+
+    def __del__(self):
+        spin()
+
+
+@pytest.fixture
+def spinning_collector():
+    """Have the garbage collector spin."""
+
+    def callback(phase, info):
+        spin()
+
+    gc.callbacks.append(callback)
+    yield
+    gc.callbacks.remove(callback)
+
+
+def test_one_that_is_lost_in_a_destructor_is_raised_again(watch):
+    def handler():
+        Spinning()
+        spin()
+
+    with pytest.raises(JobTimeout), Deadline(watch, 0.01):
+        handler()
+
+
+def test_one_that_is_lost_in_the_garbage_collector_is_raised_again(watch, spinning_collector):
+    def handler():
+        gc.collect()
+        spin()
+
+    with pytest.raises(JobTimeout), Deadline(watch, 0.01):
+        handler()
 
 
 def test_a_block_that_ends_in_time_is_left_alone(watch):
