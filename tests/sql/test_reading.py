@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+from django_pgjobs import sql
 
 PROGRAM = """
 from pathlib import Path
@@ -15,8 +18,8 @@ print(len([sql.statement(name) for name in {names}]))
 """
 
 
-def test_who_has_read_all_needs_no_file_any_more(request):
-    folder = request.config.rootpath / "django_pgjobs" / "sql"
+def test_who_has_read_all_needs_no_file_any_more():
+    folder = Path(sql.__file__).parent
     names = [f"{file.parent.name}/{file.stem}" for file in folder.glob("*/*.sql")]
 
     process = subprocess.run(

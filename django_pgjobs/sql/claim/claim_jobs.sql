@@ -328,7 +328,7 @@ quotas AS MATERIALIZED (
 ),
 cut AS MATERIALIZED (
     SELECT quotas.tenant_id AS last_tenant,
-        (quotas.upto - %(limit)s::integer)::integer AS carry,
+        least(quotas.upto - %(limit)s::integer, 2147483647)::integer AS carry,
         CASE WHEN quotas.upto > %(limit)s::integer THEN quotas.reach - quotas.share ELSE quotas.reach END AS reach
     FROM quotas
     WHERE (SELECT summary.is_truncated FROM summary)
