@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import get_settings
 from ..definitions.definition import JobDefinition
@@ -17,13 +18,14 @@ from ..store.enqueue import (
     NewJob,
     copy_jobs,
     enqueue_job,
+    enqueue_job_and_wake,
     enqueue_jobs,
     find_unfinished,
     reserve_ids,
 )
 from ..store.execute import JobId
 from .options import EnqueueOptions, aware
-from .waking import wake_for
+from .waking import note_woken, should_wake_for, wake_for
 
 #: From this many jobs on, without keys, COPY is faster than an INSERT.
 COPY_FROM: Final = 500
@@ -90,6 +92,10 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
             taken by a job that the transaction cannot see.
     """
     connection = connections[get_settings().database]
+    if job.idempotency_key is None and should_wake_for(job) and _is_alone(connection):
+        new_id, channels = enqueue_job_and_wake(connection, job)
+        note_woken(job.queue, channels)
+        return EnqueuedJob(new_id, job.job_name, created=True)
     job_id = enqueue_job(connection, job)
     if job_id is not None:
         wake_for(connection, [job])
@@ -104,6 +110,15 @@ def enqueue_one(job: NewJob) -> EnqueuedJob:
             wake_for(connection, [job])
             return EnqueuedJob(job_id, job.job_name, created=True)
     raise _unresolved(job)
+
+
+def _is_alone(connection: BaseDatabaseWrapper) -> bool:
+    """Say whether a message of several statements would be a transaction of its own."""
+    return (
+        not connection.in_atomic_block
+        and not getattr(connection.features, "uses_server_side_binding", False)
+        and connection.get_autocommit()
+    )
 
 
 def enqueue_all(jobs: Iterable[NewJob]) -> list[EnqueuedJob]:

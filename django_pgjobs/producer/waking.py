@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final
@@ -68,8 +68,23 @@ def wake_queues(connection: Any, wanted: Mapping[str, int]) -> None:
         if awake.are_awake(settings.database, queue):
             continue
         workers = -(-count // settings.concurrency)
-        if not wake_workers(connection, queue=queue, count=workers):
-            awake.note(settings.database, queue)
+        note_woken(queue, wake_workers(connection, queue=queue, count=workers))
+
+
+def should_wake_for(job: NewJob) -> bool:
+    """Say whether a worker may sleep that should begin ``job``."""
+    settings = get_settings()
+    return (
+        settings.listen
+        and is_soon(job, settings.poll_interval)
+        and not awake.are_awake(settings.database, job.queue)
+    )
+
+
+def note_woken(queue: str, channels: Sequence[str]) -> None:
+    """Note what a look for sleeping workers has found."""
+    if not channels:
+        awake.note(get_settings().database, queue)
 
 
 def is_soon(job: NewJob, poll_interval: timedelta) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, connections, transaction
 
 from django_pgjobs import enqueue_many, job
+from django_pgjobs.models import ActiveJob
 from django_pgjobs.producer.waking import awake
 
 
@@ -107,6 +108,48 @@ def test_while_nobody_sleeps_an_enqueue_is_one_query(tables, django_assert_num_q
 
     with django_assert_num_queries(1):
         noop.enqueue()
+
+
+def test_an_enqueue_that_looks_for_sleepers_is_one_query_too(listen, django_assert_num_queries):
+    heard = listen("a")
+
+    with django_assert_num_queries(1):
+        first = noop.enqueue()
+
+    assert heard() == ["channel_a"]
+    assert list(ActiveJob.objects.values_list("id", flat=True)) == [first.id]
+
+
+def test_in_a_transaction_it_looks_with_a_second(listen, django_assert_num_queries):
+    heard = listen("a")
+
+    with transaction.atomic(), django_assert_num_queries(2):
+        noop.enqueue()
+
+    assert heard() == ["channel_a"]
+
+
+def test_and_so_where_the_server_binds_parameters(jobs_alias, django_assert_num_queries):
+    connections[jobs_alias].settings_dict["OPTIONS"] = {"server_side_binding": True}
+
+    with django_assert_num_queries(2, connection=connections[jobs_alias]):
+        job_id = noop.enqueue().id
+
+    assert ActiveJob.objects.get().id == job_id
+
+
+def test_a_job_that_is_refused_wakes_nobody(listen, connection):
+    heard = listen("a")
+    connection.execute("ALTER TABLE jobs_active ADD CONSTRAINT refused CHECK (priority < 7)")
+
+    try:
+        with pytest.raises(IntegrityError, match="refused"):
+            noop.using(priority=7).enqueue()
+    finally:
+        connection.execute("ALTER TABLE jobs_active DROP CONSTRAINT refused")
+
+    assert heard() == []
+    assert not ActiveJob.objects.exists()
 
 
 def test_without_listening_an_enqueue_is_one_query(tables, settings, django_assert_num_queries):
