@@ -41,6 +41,16 @@ def wait_until(condition: Callable[[], Any], what: str, *, patience: float = PAT
     return value
 
 
+def run_without_threads(program: str) -> None:
+    """Run a program of tests/worker/threadless.py, and see it succeed."""
+    subprocess.run(
+        [sys.executable, "-m", "tests.worker.threadless", program],
+        cwd=ROOT,
+        check=True,
+        timeout=PATIENCE,
+    )
+
+
 def state_of(pid: int) -> str:
     """Return the letter that ps shows for the state of a process."""
     shown = subprocess.run(

@@ -7,6 +7,10 @@ See https://docs.python.org/3/c-api/threads.html
 The next bytecode may be that of a destructor, of a callback of weakref, or of one that somebody
 has given to the garbage collector. What these raise goes to ``sys.unraisablehook`` and no further,
 so there it is seen that a timeout got lost, and it is raised again.
+
+On Python 3.11 a thread that could not be started leaves a record under the identity of the thread
+that tried, and exceptions for that one go there. A handler in it does not see its timeout, and is
+written off when its grace is over.
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 from datetime import timedelta
 from random import Random
 
 import pytest
 
 from django_pgjobs.worker.supervisor import Supervisor
-from tests.fix_workers import wait_until
+from tests.fix_workers import run_without_threads, wait_until
 
 #: Reads its lifeline to the end; exits with the code that is given to it.
 OBEYS = "cat /dev/fd/{lifeline} >/dev/null; exit {code}"
@@ -19,9 +18,6 @@ OBEYS = "cat /dev/fd/{lifeline} >/dev/null; exit {code}"
 HANGS = "exec sleep 600"
 
 PATIENCE = timedelta(seconds=60)
-
-#: Bytes for which the kernel has no room, so that no thread can be started.
-MORE_THAN_THERE_IS = 1 << 46
 
 
 @pytest.fixture
@@ -51,29 +47,8 @@ def supervise(background):
             popen.wait()
 
 
-def test_a_worker_that_cannot_be_watched_is_killed_and_started_anew(background):
-    """No thread can be started, at first, to wait for its end."""
-    started = []
-    usual = threading.stack_size()
-
-    def start(number, lifeline):
-        popen = subprocess.Popen(
-            ["/bin/sh", "-c", OBEYS.format(lifeline=lifeline, code=0)], pass_fds=[lifeline]
-        )
-        started.append(popen)
-        threading.stack_size(MORE_THAN_THERE_IS if len(started) == 1 else usual)
-        return popen
-
-    supervisor = Supervisor(1, start=start, patience=PATIENCE, random=Random(1))
-    result = background(supervisor.run)
-    try:
-        wait_until(lambda: len(started) == 2, "another is started")
-    finally:
-        threading.stack_size(usual)
-
-    assert started[0].returncode == -signal.SIGKILL
-    supervisor.stop(signal.SIGTERM)
-    assert result.result(60) == 0
+def test_a_worker_that_cannot_be_watched_is_killed_and_started_anew():
+    run_without_threads("supervisor")
 
 
 def test_when_all_workers_have_drained_the_exit_code_is_zero(supervise):
