@@ -99,9 +99,19 @@ def _problems_of(plan: Plan, large: Mapping[str, int]) -> Iterator[str]:
         if node["Node Type"] == "Seq Scan" and table in large:
             yield f"It reads the whole table {table}, {large[table]:,} pages."
         if node["Node Type"] in {"Sort", "Incremental Sort"} and node["Plan Rows"] > SMALL_SORT:
-            for name in (fed.get("Relation Name", "") for fed in feeding(node)):
-                if name in large:
+            for fed in feeding(node):
+                name = fed.get("Relation Name", "")
+                if name in large and not _is_by_id(fed):
                     yield f"It sorts about {node['Plan Rows']:,} rows of {name}."
+
+
+def _is_by_id(scan: Plan) -> bool:
+    """Say whether a scan finds rows by their ids: no more than were asked for.
+
+    Without statistics the planner expects many of each id.
+    """
+    indexes = (node.get("Index Name", "") for node in (scan, *scan.get("Plans", ())))
+    return any(index.endswith("_pkey") for index in indexes)
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:
