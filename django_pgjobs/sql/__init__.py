@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+
+
+def statement_names() -> list[str]:
+    """Return the names of all statements, such as ``claim/claim_jobs``."""
+    root = files(__name__)
+    return sorted(
+        f"{folder.name}/{file.name.removesuffix('.sql')}"
+        for folder in root.iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    )
 
 
 def read_all() -> None:
@@ -17,11 +28,8 @@ def read_all() -> None:
     The first time that one is needed, the files may be those of another release, or gone; or no
     descriptor may be left to open one.
     """
-    for folder in files(__name__).iterdir():
-        if folder.is_dir():
-            for file in folder.iterdir():
-                if file.name.endswith(".sql"):
-                    statement(f"{folder.name}/{Path(file.name).stem}")
+    for name in statement_names():
+        statement(name)
 
 
 @cache

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 import psycopg
 
-from ..sql import statement
+from ..sql import statement, statement_names
+
+__all__ = ["explain", "statement_names"]
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-
-
-def statement_names() -> list[str]:
-    """Return the names of all statements, such as ``claim/claim_jobs``."""
-    root = files("django_pgjobs.sql")
-    return sorted(
-        f"{folder.name}/{file.name.removesuffix('.sql')}"
-        for folder in root.iterdir()
-        if folder.is_dir()
-        for file in folder.iterdir()
-        if file.name.endswith(".sql")
-    )
 
 
 def explain(

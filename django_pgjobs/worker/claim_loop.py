@@ -174,10 +174,8 @@ class ClaimLoop:
             self._say(frozenset())
 
     def _say(self, queues: frozenset[str]) -> None:
-        if mark_idle(self._session.connection, worker_id=self._worker_id, queues=queues):
-            self._idle.note_said(queues)
-        else:
-            self._idle.note_said(frozenset())
+        is_listed = mark_idle(self._session.connection, worker_id=self._worker_id, queues=queues)
+        self._idle.note_said(queues if is_listed else frozenset())
 
     def _has_room(self) -> bool:
         return any(self._capacity.room(queue) > 0 for queue in self._order.names)

@@ -7,12 +7,12 @@ running jobs, or be renewed for jobs whose outcome is never written, for as long
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
+
+from .stacks import stack_of_thread
 
 #: Seconds between two looks.
 LOOK_EVERY: Final = 1.0
@@ -55,5 +55,4 @@ class Silence:
 
     def stack(self) -> str:
         """Return where the thread is, as a traceback."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        return "".join(traceback.format_stack(frame)) if frame is not None else ""
+        return stack_of_thread(self._thread.ident)

@@ -538,26 +538,25 @@ HOSTILE = {
 }
 
 
-@job(max_attempts=1)
-def hostile(context: JobContext, kind: str) -> Any:
-    """Raise or return something hostile."""
+def be_hostile(context: JobContext, kind: str) -> Any:
     note(context, "start")
     value = HOSTILE[kind]()
     if isinstance(value, BaseException):
         raise value
     note(context, "end")
     return value
+
+
+@job(max_attempts=1)
+def hostile(context: JobContext, kind: str) -> Any:
+    """Raise or return something hostile."""
+    return be_hostile(context, kind)
 
 
 @job(max_attempts=1)
 async def hostile_async(context: JobContext, kind: str) -> Any:
     """Raise or return something hostile, in an event loop."""
-    note(context, "start")
-    value = HOSTILE[kind]()
-    if isinstance(value, BaseException):
-        raise value
-    note(context, "end")
-    return value
+    return be_hostile(context, kind)
 
 
 @job(max_attempts=3)

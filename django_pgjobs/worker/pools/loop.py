@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 from ...store.finish import Ending, Success
 from ..attempts import Attempt
 from ..classifying import released
+from ..stacks import stack_of_thread
 from ..vital import VitalThread
 from .lanes import ClosingExecutor, Lane
 from .loop_watch import LoopWatch
@@ -165,18 +165,14 @@ class LoopPool:
         running = self._running.copy()
         # A task that a handler has started itself is nobody's.
         attempt = next((one for one, (its, _) in running.items() if its is task), None)
-        return attempt, self._stack_of_thread()
+        return attempt, stack_of_thread(self._thread.ident)
 
     def stack_of(self, task: asyncio.Task[None]) -> str:
         """Return where a task is, as a traceback."""
         if asyncio.current_task(self._loop) is task:
-            return self._stack_of_thread()
+            return stack_of_thread(self._thread.ident)
         frames = [(frame, frame.f_lineno) for frame in _frames(task.get_coro())]
         return "".join(traceback.StackSummary.extract(frames).format())
-
-    def _stack_of_thread(self) -> str:
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
     # In the loop's thread.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 
 from ..attempts import Attempt
+from ..stacks import stack_of_thread
 from ..vital import VitalThread
 
 
@@ -95,8 +94,7 @@ class ThreadPool:
                 return None
             self._written_off.update(places)
         self._add_thread()
-        frame = sys._current_frames().get(places[0])
-        return "".join(traceback.format_stack(frame)) if frame is not None else ""
+        return stack_of_thread(places[0])
 
     def stop(self) -> None:
         """Let each thread end when it is free. Does not wait."""
