@@ -82,8 +82,8 @@ WHERE ctid = ANY (ARRAY(
     ) AS job
     LIMIT %(limit)s
 ))
-RETURNING id, job_name, tenant_id, queue_name, priority, scheduled_at, fence_token, attempt,
-    max_attempts, claims, payload::text, payload_version, meta::text
+RETURNING id, job_name, tenant_id, queue_name, priority, fence_token, attempt, max_attempts,
+    claims, payload::text, payload_version, meta::text
 """
 
 _TOLD: Final = (

@@ -147,7 +147,7 @@ def _left(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _measure_latency(context: Context) -> Iterator[dict[str, Any]]:
-    from .jobs import stamp  # noqa: PLC0415
+    from .jobs import nothing, stamp  # noqa: PLC0415
 
     random = Random(1)
     enqueueing = []
@@ -155,6 +155,9 @@ def _measure_latency(context: Context) -> Iterator[dict[str, Any]]:
         waits = Path(directory) / "waits"
         with worker(waits=waits):
             sleep(3)
+            # Connects, and is not among those measured.
+            nothing.enqueue()
+            sleep(1)
             for _ in range(context.pick(200, 40)):
                 sent_at = monotonic()
                 stamp.enqueue(sent_at=sent_at)

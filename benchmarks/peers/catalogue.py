@@ -50,12 +50,12 @@ def _ours(name: str, settings: str, variables: Mapping[str, str]) -> Peer:
     )
 
 
-_FAST: Final = {"BENCHMARK_PGJOBS": '{"CLAIM_BATCH_SIZE": 500}'}
+_FAST: Final = {"BENCHMARK_PGJOBS": '{"CLAIM_BATCH_SIZE": 500, "CONCURRENCY": 1}'}
 
 #: By its defaults first.
 OURS: Final = (
     _ours("django-pgjobs", "defaults, sync jobs in 10 threads", {}),
-    _ours("django-pgjobs, fast", "sync jobs in 10 threads, batch 500", _FAST),
+    _ours("django-pgjobs, fast", "sync jobs in 1 thread, batch 500", _FAST),
     _ours(
         "django-pgjobs, fast async",
         "async jobs, 100 at a time, batch 500",
@@ -76,7 +76,7 @@ PEERS: Final = (
         adapter="pgqueuer",
         requirements=("pgqueuer[asyncpg]",),
         left="SELECT count(*) FROM pgqueuer",
-        settings="async jobs, batch 100, asyncpg, uvloop, LISTEN",
+        settings="async jobs, batch 500, asyncpg, uvloop, LISTEN",
         jobs=_MANY,
     ),
     Peer(

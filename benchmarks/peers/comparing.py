@@ -27,6 +27,10 @@ from .probe import VARIABLE, read_waits
 #: Seconds for one act of a queue that is not being timed.
 _PATIENCE_SECONDS: Final = 120
 
+#: Seconds between two counts of what is left.
+_SHORTEST_PAUSE: Final = 0.025
+_LONGEST_PAUSE: Final = 1.0
+
 #: No round is begun that would go on for longer than so many seconds after the first one began.
 _AT_MOST: Final = 12 * 60.0
 
@@ -242,14 +246,18 @@ def _rate(
     """Return the jobs a second from the first seen finished to the last."""
     first = left = _count(connection, left_sql)
     total, started_at, until = left, None, monotonic() + at_most
-    now = monotonic()
+    now, pause = monotonic(), _SHORTEST_PAUSE
     while left and now < until:
         if child.poll() is not None:
             raise Unavailable(f"its worker ended with {child.returncode}")
-        sleep(0.05)
+        sleep(pause)
         left, now = _count(connection, left_sql), monotonic()
         if started_at is None and left < total:
             started_at, first = now, left
+        elif started_at is not None and left < first:
+            # To count takes as long as hundreds of jobs do: not more often than it needs.
+            remaining = left * (now - started_at) / (first - left)
+            pause = min(max(_SHORTEST_PAUSE, remaining / 2), _LONGEST_PAUSE)
     if started_at is None:
         raise Unavailable(f"its worker finished nothing in {at_most:.0f} s")
     return (first - left) / (now - started_at) if now > started_at else 0.0
@@ -274,7 +282,7 @@ def _discard(connection: psycopg.Connection[Any]) -> None:
 
 def _latency(context: Context, program: Program) -> list[float]:
     """Return the milliseconds that jobs waited for an idle worker."""
-    count = context.pick(30, 15)
+    count = context.pick(100, 15)
     program.waits.unlink(missing_ok=True)
     with _worker(program):
         sleep(4)

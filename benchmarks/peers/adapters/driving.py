@@ -127,6 +127,9 @@ async def _single_async(adapter: AsyncAdapter, seconds: float) -> float:
 
 def _send(adapter: Adapter, count: int) -> None:
     random = Random(1)
+    # As in a process that serves requests, which has long been connected.
+    adapter.nothing()
+    time.sleep(max(_PAUSE))
     for _ in range(count):
         adapter.stamp(time.monotonic())
         time.sleep(random.uniform(*_PAUSE))
@@ -134,6 +137,8 @@ def _send(adapter: Adapter, count: int) -> None:
 
 async def _send_async(adapter: AsyncAdapter, count: int) -> None:
     random = Random(1)
+    await adapter.nothing()
+    await asyncio.sleep(max(_PAUSE))
     for _ in range(count):
         await adapter.stamp(time.monotonic())
         await asyncio.sleep(random.uniform(*_PAUSE))

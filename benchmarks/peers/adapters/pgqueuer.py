@@ -1,4 +1,4 @@
-"""PgQueuer: asyncpg and uvloop, batches of 100, log kept."""
+"""PgQueuer: asyncpg and uvloop, batches of 500, log kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pgqueuer.queries import Queries
 from ..probe import note_start
 from .driving import drive_async, url
 
-BATCH = 100
+# Of 100 and 500, the faster by a tenth.
+BATCH = 500
 
 
 class PgQueuer:
