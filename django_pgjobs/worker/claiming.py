@@ -130,7 +130,10 @@ class Claimer:
         """
         for queue in self.order.candidates():
             most = limit if room is None else min(limit, room(queue))
-            jobs = self._claim_from(connection, queue, most) if most > 0 else []
+            if most <= 0:
+                self.order.pass_over(queue)
+                continue
+            jobs = self._claim_from(connection, queue, most)
             if jobs:
                 self.order.charge(queue, len(jobs))
                 return jobs

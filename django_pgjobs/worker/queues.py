@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import monotonic
 from typing import Final
 
 from ..definitions.definition import queue_problems
@@ -12,6 +13,10 @@ DEFAULT_WEIGHT: Final = 1
 
 #: Largest weight of a queue.
 MOST_WEIGHT: Final = 1000
+
+#: Seconds for which a queue that had nothing is tried after the others. To look into it takes as
+#: long as to claim dozens of jobs, and a busy worker has more work than that in hand.
+EMPTY_FOR: Final = 0.05
 
 
 class QueueOrder:
@@ -31,6 +36,7 @@ class QueueOrder:
         self._weights = dict(weights)
         self._is_strict = is_strict
         self._positions = dict.fromkeys(self._weights, 0.0)
+        self._empty_until = dict.fromkeys(self._weights, 0.0)
         self._preferred: str | None = None
 
     @property
@@ -39,12 +45,21 @@ class QueueOrder:
         return list(self._weights)
 
     def candidates(self) -> list[str]:
-        """Return the queues in the order in which to try them."""
+        """Return the queues in the order in which to try them.
+
+        All of them: those that had nothing a moment ago come last.
+        """
+        now = monotonic()
         if self._is_strict:
-            return self.names
+            return sorted(self._weights, key=lambda queue: now < self._empty_until[queue])
         preferred, self._preferred = self._preferred, None
         return sorted(
-            self._weights, key=lambda queue: (queue != preferred, self._positions[queue])
+            self._weights,
+            key=lambda queue: (
+                queue != preferred,
+                now < self._empty_until[queue],
+                self._positions[queue],
+            ),
         )
 
     def prefer(self, queue: str) -> None:
@@ -53,10 +68,18 @@ class QueueOrder:
 
     def charge(self, queue: str, jobs: int) -> None:
         """Note that ``jobs`` were taken from ``queue``."""
+        if self._empty_until[queue]:
+            self._empty_until[queue] = 0.0
+            self.pass_over(queue)
         self._positions[queue] += jobs / self._weights[queue]
 
     def note_empty(self, queue: str) -> None:
-        """Note that ``queue`` had nothing: it may not save up its turns."""
+        """Note that ``queue`` had nothing."""
+        self._empty_until[queue] = monotonic() + EMPTY_FOR
+        self.pass_over(queue)
+
+    def pass_over(self, queue: str) -> None:
+        """Note that ``queue`` was not served: it may not save up its turns."""
         ahead = [position for name, position in self._positions.items() if name != queue]
         if ahead:
             self._positions[queue] = max(self._positions[queue], min(ahead))
@@ -68,6 +91,7 @@ class QueueOrder:
             if queue not in self._weights:
                 self._weights[queue] = DEFAULT_WEIGHT
                 self._positions[queue] = start
+                self._empty_until[queue] = 0.0
 
 
 def undeclared(queues: Iterable[str], declared: Iterable[str]) -> list[str]:

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from django_pgjobs.worker.queues import QueueOrder, parse_queues, undeclared
+from django_pgjobs.worker import queues as queues_module
+from django_pgjobs.worker.queues import EMPTY_FOR, QueueOrder, parse_queues, undeclared
 
 
 def serve(order: QueueOrder, turns: int, jobs: int = 1, empty: frozenset[str] = frozenset()):
@@ -44,21 +45,48 @@ def test_the_turns_of_an_empty_queue_go_to_the_others():
     assert serve(order, turns=10, empty=frozenset({"a"})) == {"b": 10}
 
 
-def test_a_queue_that_was_empty_has_saved_up_no_turns():
-    order = QueueOrder({"a": 1, "b": 1})
-    serve(order, turns=1000, empty=frozenset({"a"}))
-
-    served = serve(order, turns=100)
-
-    assert abs(served["a"] - served["b"]) <= 2
-
-
 def test_a_preferred_queue_is_tried_first_once():
     order = QueueOrder({"a": 1, "b": 1, "c": 1})
 
     order.prefer("c")
 
     assert [order.candidates()[0] for _ in range(2)] == ["c", "a"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that a test moves: a list of one time in seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(queues_module, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_an_empty_queue_is_tried_after_the_others_for_a_moment(clock, is_strict):
+    order = QueueOrder({"a": 1, "b": 1}, is_strict=is_strict)
+    assert serve(order, turns=1, empty=frozenset({"a"})) == {"b": 1}
+
+    assert order.candidates() == ["b", "a"]
+    clock[0] += EMPTY_FOR
+    assert order.candidates() == ["a", "b"]
+
+
+def test_a_queue_that_was_empty_has_saved_up_no_turns(clock):
+    order = QueueOrder({"a": 1, "b": 1})
+    serve(order, turns=1000, empty=frozenset({"a"}))
+    serve(order, turns=1000)
+
+    clock[0] += EMPTY_FOR
+
+    assert serve(order, turns=100) == {"a": 50, "b": 50}
+
+
+def test_a_queue_without_room_is_as_near_as_before(clock):
+    order = QueueOrder({"a": 1, "b": 1})
+
+    order.pass_over("a")
+
+    assert order.candidates() == ["a", "b"]
 
 
 @pytest.mark.parametrize("queue", ["", "unknown"])
