@@ -29,7 +29,6 @@ class ClaimedJob:
     queue_name: str
     priority: int
     claim_order: int
-    scheduled_at: datetime
     fence_token: FenceToken
     attempt: int
     max_attempts: int
@@ -85,7 +84,7 @@ class Staged:
     next_due: timedelta | None
 
 
-_JOB_COLUMNS = 15
+_JOB_COLUMNS = 14
 
 
 def tenants_walked(limit: int) -> int:

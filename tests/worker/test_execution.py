@@ -63,7 +63,6 @@ def attempt_of(payload="{}", *, claims=1, attempt=1):
         queue_name="default",
         priority=0,
         claim_order=0,
-        scheduled_at=timezone.now(),
         fence_token=99,
         attempt=attempt,
         max_attempts=3,

@@ -98,7 +98,6 @@ def claimed(number, name):
         queue_name="default",
         priority=0,
         claim_order=0,
-        scheduled_at=timezone.now(),
         fence_token=number + 100,
         attempt=1,
         max_attempts=3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -19,7 +19,6 @@ JOB = ClaimedJob(
     queue_name="default",
     priority=-1,
     claim_order=2**40,
-    scheduled_at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
     fence_token=2**62,
     attempt=1,
     max_attempts=3,

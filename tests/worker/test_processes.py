@@ -9,7 +9,6 @@ from queue import SimpleQueue
 from random import Random
 
 import pytest
-from django.utils import timezone
 
 from django_pgjobs import JobContext
 from django_pgjobs.definitions.pools import PROCESSES
@@ -74,7 +73,6 @@ def attempt_of(definition, payload, *, number=1, losses=0):
         queue_name="apart",
         priority=0,
         claim_order=0,
-        scheduled_at=timezone.now(),
         fence_token=100 + number,
         attempt=1,
         max_attempts=3,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from ...states import Outcome
@@ -67,8 +67,6 @@ def decode(text: bytes) -> Any:
 
 
 def _encode(value: Any) -> dict[str, Any]:
-    if isinstance(value, datetime):
-        return {"$": "datetime", "text": value.isoformat()}
     if isinstance(value, timedelta):
         return {"$": "timedelta", "microseconds": value // timedelta(microseconds=1)}
     values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -77,8 +75,6 @@ def _encode(value: Any) -> dict[str, Any]:
 
 def _decode(values: dict[str, Any]) -> Any:
     kind = values.pop("$")
-    if kind == "datetime":
-        return datetime.fromisoformat(values["text"])
     if kind == "timedelta":
         return timedelta(microseconds=values["microseconds"])
     if kind == Ending.__name__:
