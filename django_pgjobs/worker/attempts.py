@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,19 +85,24 @@ class AttemptsInHand:
         self._changed = threading.Condition()
         self._is_woken = False
 
-    def add(self, attempts: Iterable[Attempt]) -> None:
+    def add(self, attempts: Sequence[Attempt]) -> None:
         """Take attempts in hand."""
         with self._changed:
             for attempt in attempts:
                 self._attempts[attempt.job.fence_token] = attempt
-                self._loads[attempt.pool].add()
+            for pool, jobs in _counts(attempts):
+                self._loads[pool].add(jobs)
 
     def remove(self, attempts: Iterable[Attempt]) -> None:
         """Let go of attempts whose outcome is written or refused."""
         with self._changed:
-            for attempt in attempts:
-                if self._attempts.pop(attempt.job.fence_token, None) is not None:
-                    self._loads[attempt.pool].remove()
+            gone = [
+                attempt
+                for attempt in attempts
+                if self._attempts.pop(attempt.job.fence_token, None) is not None
+            ]
+            for pool, jobs in _counts(gone):
+                self._loads[pool].remove(jobs)
             self._changed.notify_all()
 
     def all(self) -> list[Attempt]:
@@ -138,3 +144,7 @@ class AttemptsInHand:
 
     def __len__(self) -> int:
         return len(self._attempts)
+
+
+def _counts(attempts: Iterable[Attempt]) -> ItemsView[str, int]:
+    return Counter(attempt.pool for attempt in attempts).items()

@@ -8,13 +8,31 @@ import sys
 from collections.abc import Awaitable
 from datetime import timedelta
 from inspect import isawaitable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from asgiref.sync import async_to_sync
 
 from ..definitions.context import JobContext
 from ..definitions.definition import JobDefinition
 from ..exceptions import JobTimeout
+
+
+class _Copying:
+    """Counts the copies that this process is the last of.
+
+    To ask for the number of the process would tell, too, and take a system call before and after
+    each handler.
+    """
+
+    def __init__(self) -> None:
+        self.copies = 0
+        os.register_at_fork(after_in_child=self._note_copy)
+
+    def _note_copy(self) -> None:
+        self.copies += 1
+
+
+_copying: Final = _Copying()
 
 
 def call(definition: JobDefinition, context: JobContext) -> Any:
@@ -28,14 +46,14 @@ def call(definition: JobDefinition, context: JobContext) -> Any:
     """
     if definition.is_async:
         return async_to_sync(acall)(definition, context)
-    process_id = os.getpid()
+    before = _copying.copies
     try:
         if definition.takes_context:
             result = definition.function(context, **context.arguments)
         else:
             result = definition.function(**context.arguments)
     finally:
-        if os.getpid() != process_id:
+        if _copying.copies != before:
             _end_copy()
     # A decorator may have made a plain function of a coroutine function.
     if result is not None and isawaitable(result):
@@ -54,13 +72,13 @@ async def acall(definition: JobDefinition, context: JobContext) -> Any:
         JobTimeout: the handler was cancelled at its timeout.
         BaseException: what the handler raises.
     """
-    process_id = os.getpid()
+    before = _copying.copies
     try:
         if definition.timeout is None:
             return await _begin(definition, context)
         return await _begin_in_time(definition, context, definition.timeout)
     finally:
-        if os.getpid() != process_id:
+        if _copying.copies != before:
             _end_copy()
 
 

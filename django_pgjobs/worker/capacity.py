@@ -26,15 +26,15 @@ class Load:
     in_hand: int = 0
     moved_at: float = 0.0
 
-    def add(self) -> None:
-        """Take a job in hand."""
+    def add(self, jobs: int) -> None:
+        """Take jobs in hand."""
         if self.in_hand < self.size:
             self.moved_at = monotonic()
-        self.in_hand += 1
+        self.in_hand += jobs
 
-    def remove(self) -> None:
-        """Let go of a job."""
-        self.in_hand -= 1
+    def remove(self, jobs: int) -> None:
+        """Let go of jobs."""
+        self.in_hand -= jobs
         self.moved_at = monotonic()
 
     @property

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import logging
+import threading
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from .queries import LEFT_STATE
 
 logger = logging.getLogger("django_pgjobs.worker")
+
+
+class _Thread(threading.local):
+    """What is known of this thread.
+
+    Attributes:
+        is_untouched: it has never had a connection. To look for one takes as long as a small job.
+    """
+
+    # None until it was asked for: the thread may have connected before anybody here was told.
+    is_untouched: bool | None = None
+
+    def note_connection(self, **kwargs: Any) -> None:
+        """Receive ``connection_created``, which is sent in the thread that connects."""
+        self.is_untouched = False
+
+
+_thread: Final = _Thread()
+connection_created.connect(_thread.note_connection, weak=False, dispatch_uid=__name__)
 
 
 def clean_connections() -> None:
@@ -19,7 +40,13 @@ def clean_connections() -> None:
 
     What a transaction did that was left open is undone.
     """
+    if _thread.is_untouched:
+        return
     try:
+        if _thread.is_untouched is None:
+            _thread.is_untouched = not any(
+                connection.connection for connection in connections.all(initialized_only=True)
+            )
         # In one pass: Django's own close_old_connections and reset_queries are two more.
         for connection in connections.all(initialized_only=True):
             connection.queries_log.clear()

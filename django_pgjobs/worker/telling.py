@@ -19,6 +19,8 @@ logger = logging.getLogger("django_pgjobs.worker")
 
 def tell(signal: Signal, sender: object, **named: Any) -> None:
     """Call the receivers of a signal. Never raises."""
+    if not signal.receivers:
+        return
     try:
         signal.send_robust(sender, **named)
     except BaseException:

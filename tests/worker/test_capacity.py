@@ -21,11 +21,6 @@ def clock(monkeypatch):
     return now
 
 
-def take(load, jobs):
-    for _ in range(jobs):
-        load.add()
-
-
 SIZES = {THREADS: 10, ASYNC: 100}
 
 
@@ -33,7 +28,7 @@ def test_a_pool_has_room_for_what_it_runs_at_a_time():
     load = Load(10)
     assert load.room == 10
 
-    take(load, 3)
+    load.add(3)
 
     assert load.room == 7
     assert load.places == 7
@@ -43,10 +38,9 @@ def test_of_fast_jobs_more_are_claimed_when_half_of_those_ahead_are_done():
     load = Load(10)
     load.run_time.note(0.005)
 
-    take(load, 90)
+    load.add(90)
     assert load.room == 0
-    for _ in range(6):
-        load.remove()
+    load.remove(6)
 
     assert load.room == 160 - 84
     assert load.places == 0
@@ -55,13 +49,13 @@ def test_of_fast_jobs_more_are_claimed_when_half_of_those_ahead_are_done():
 def test_nothing_is_claimed_ahead_of_jobs_that_take_longer_than_was_thought(clock):
     load = Load(10)
     load.run_time.note(0.005)
-    take(load, 10)
+    load.add(10)
     assert load.room == 150
 
     clock[0] += AHEAD + 0.001
 
     assert load.room == 0
-    load.remove()
+    load.remove(1)
     assert load.room == 160 - 9
     clock[0] += 60
     assert load.room == 160 - 9
@@ -71,7 +65,7 @@ def test_a_queue_has_room_as_its_own_pools_have():
     capacity = Capacity(SIZES, [("mail", ASYNC), ("reports", THREADS), ("both", ASYNC)])
     capacity.note_pool("both", THREADS)
 
-    take(capacity.loads[THREADS], 10)
+    capacity.loads[THREADS].add(10)
 
     assert capacity.room("mail") == 100
     assert capacity.room("reports") == 0
