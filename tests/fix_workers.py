@@ -176,6 +176,11 @@ class Processes:
         self._wait_for_line(process, "worker started")
         return process
 
+    def wait_for_sleepers(self, workers: int) -> None:
+        """Return when so many workers sleep: they have been idle for longer than they look on."""
+        query = "SELECT count(*) FROM job_workers WHERE idle_since < now() - interval '1.5 s'"
+        wait_until(lambda: self.value(query) == workers, f"{workers} workers sleep")
+
     def maintenance(self, durations: dict[str, float] | None = None) -> Process:
         """Start maintenance and wait until it works."""
         process = self.start("pgjobs_maintain", durations=durations)

@@ -39,6 +39,8 @@ def test_a_job_whose_claim_was_never_answered_runs_soon(through, proxy, connect)
     job = quick.enqueue()
     # Of one queue: the claim that waits is the one that finds the job.
     worker = through.worker("--queues", "default", durations=SELDOM)
+    # By then its statements are prepared. To prepare one is a message of its own, and waits too.
+    through.wait_for_sleepers(1)
     holder = connect()
     holder.execute("BEGIN")
     holder.execute("LOCK TABLE queue_config IN ACCESS EXCLUSIVE MODE")

@@ -21,16 +21,10 @@ BACKENDS = """
 """
 
 
-def wait_for_sleepers(processes, count):
-    """Return when so many workers sleep: they have been idle for longer than they look on."""
-    query = "SELECT count(*) FROM job_workers WHERE idle_since < now() - interval '1.5 s'"
-    wait_until(lambda: processes.value(query) == count, f"{count} workers sleep")
-
-
 def test_a_bulk_keeps_every_slot_of_every_worker_busy(processes, tmp_path):
     for _ in range(2):
         processes.worker("--concurrency", "4", durations=HARDLY_POLLS)
-    wait_for_sleepers(processes, 2)
+    processes.wait_for_sleepers(2)
     gate = tmp_path / "gate"
 
     enqueued = [job.id for job in enqueue_many([gated.prepare(gate=str(gate))] * 100)]
@@ -50,7 +44,7 @@ def test_a_worker_is_woken_only_for_what_it_has_room_for(processes, tmp_path):
     # So it believes that jobs are quick, and would claim others behind any of them.
     enqueue_many([quick.prepare()] * 200)
     processes.wait_until_empty()
-    wait_for_sleepers(processes, 1)
+    processes.wait_for_sleepers(1)
     assert is_idle_for("default")
     gate = tmp_path / "gate"
 
@@ -70,7 +64,7 @@ def test_a_worker_is_woken_only_for_what_it_has_room_for(processes, tmp_path):
 def test_a_worker_that_nobody_notifies_finds_its_jobs(processes):
     """As when the notification got lost, or was never sent."""
     processes.worker()
-    wait_for_sleepers(processes, 1)
+    processes.wait_for_sleepers(1)
 
     job_id = insert_job(processes.connection, quick)
 
@@ -90,7 +84,7 @@ def test_a_worker_that_does_not_listen_finds_its_jobs(processes):
 
 def test_an_idle_worker_whose_backends_were_all_terminated_works_on(processes):
     worker = processes.worker(durations=HARDLY_POLLS)
-    wait_for_sleepers(processes, 1)
+    processes.wait_for_sleepers(1)
     before = processes.connection.execute(BACKENDS, [f"%:{worker.pid}:%"]).fetchall()
 
     terminate = "SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS pid"

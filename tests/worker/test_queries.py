@@ -6,6 +6,7 @@ import contextvars
 
 import pytest
 from django.db import connection, connections
+from django.db.backends.signals import connection_created
 
 from django_pgjobs.worker import hygiene
 from django_pgjobs.worker.queries import QueryWatch, leaves_state, note_running
@@ -13,7 +14,10 @@ from django_pgjobs.worker.queries import QueryWatch, leaves_state, note_running
 
 @pytest.fixture
 def kept(tables):
-    """Return Django's connection, which is kept after each job."""
+    """Return Django's connection, which is kept after each job, and which nobody watches yet."""
+    # A worker that was tried in this process may have begun to.
+    connection_created.disconnect(dispatch_uid=QueryWatch.__module__)
+    connection.execute_wrappers.clear()
     connection.close()
     connection.settings_dict["CONN_MAX_AGE"] = None
     yield connection
