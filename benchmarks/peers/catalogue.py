@@ -35,7 +35,7 @@ class Peer:
         return not self.requirements
 
 
-_MANY: Final = 60_000
+_MANY: Final = 200_000
 
 
 def _ours(name: str, settings: str, variables: Mapping[str, str]) -> Peer:
