@@ -23,7 +23,7 @@ class PgJobsConfig(AppConfig):
     def ready(self) -> None:
         # These need the app registry.
         from . import checks  # noqa: F401, PLC0415
-        from .observability import failures, logs  # noqa: F401, PLC0415
+        from .observability import logs  # noqa: F401, PLC0415
 
         autodiscover_modules("jobs")
         post_migrate.connect(

@@ -37,12 +37,3 @@ attempt_lost = Signal()
 lease_lost = Signal()
 maintenance_ran = Signal()
 schedule_late = Signal()
-
-
-def has_other_receivers(signal: Signal) -> bool:
-    """Say whether a receiver that is not this package's own is connected to ``signal``."""
-    # A loop and no generator: asked for each job.
-    for (uid, _), *_rest in signal.receivers:
-        if not (isinstance(uid, str) and uid.startswith("django_pgjobs.")):
-            return True
-    return False

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from time import perf_counter
-from typing import Any
 
 from .. import signals
 from ..definitions.definition import JobDefinition
@@ -15,8 +13,9 @@ from ..store.finish import Ending, Success
 from .attempts import Attempt
 from .calling import acall
 from .classifying import classify, released
+from .reporting import areport
 from .steps import Steps
-from .telling import atell, tell
+from .telling import atell
 
 
 class AsyncExecution(Steps):
@@ -63,21 +62,7 @@ class AsyncExecution(Steps):
     ) -> None:
         duration = perf_counter() - began
         self._run_time.note(duration)
-        named: dict[str, Any] = {
-            "context": attempt.context,
-            "outcome": outcome,
-            "error": error,
-            "duration": duration,
-        }
-        # A receiver of this package's own sends job_failed.
-        heard = (signals.job_finished, signals.job_failed)[: 1 if error is None else 2]
-        if not any(map(signals.has_other_receivers, heard)):
-            # The receivers are known, and do not block: there is no need for a thread.
-            tell(signals.job_finished, definition, **named)
-            return
-        # The outcome stands: it must not get lost because the task is cancelled here.
-        with suppress(asyncio.CancelledError):
-            await atell(signals.job_finished, definition, **named)
+        await areport(definition, attempt.context, outcome, error, duration)
 
 
 def _ending_of(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from django.dispatch import Signal
 
 logger = logging.getLogger("django_pgjobs.worker")
+
+_RAISED: Final = "A receiver of a signal has raised what is no Exception"
 
 
 def tell(signal: Signal, sender: object, **named: Any) -> None:
     """Call the receivers of a signal. Never raises."""
     if not signal.receivers:
         return
-    try:
+    with complaining(_RAISED):
         signal.send_robust(sender, **named)
-    except BaseException:
-        _complain()
 
 
 async def atell(signal: Signal, sender: object, **named: Any) -> None:
@@ -33,14 +34,22 @@ async def atell(signal: Signal, sender: object, **named: Any) -> None:
     Raises:
         CancelledError: the task was cancelled meanwhile.
     """
-    try:
+    with complaining(_RAISED, but=(asyncio.CancelledError, GeneratorExit)):
         await signal.asend_robust(sender, **named)
-    except (asyncio.CancelledError, GeneratorExit):
+
+
+@contextmanager
+def complaining(message: str, *, but: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+    """Log whatever is raised in the block, and go on.
+
+    Args:
+        message: of the log.
+        but: what is raised nevertheless.
+    """
+    try:
+        yield
+    except but:
         raise
     except BaseException:
-        _complain()
-
-
-def _complain() -> None:
-    with suppress(BaseException):
-        logger.exception("A receiver of a signal has raised what is no Exception")
+        with suppress(BaseException):
+            logger.exception(message)

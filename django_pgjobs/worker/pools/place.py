@@ -13,7 +13,6 @@ from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
 
-from ... import signals
 from ...definitions.definition import JobDefinition
 from ...definitions.registry import Registry
 from ...exceptions import JobTimeout, ProcessDied
@@ -22,7 +21,7 @@ from ...store.finish import Ending, Success
 from ..attempts import Attempt
 from ..classifying import killed_at_timeout, lost, released, stopped
 from ..recording import Recorded
-from ..telling import tell
+from ..reporting import report
 from ..timeouts import Alarm, DeadlineWatch
 from .messages import Said
 from .process import Killed, PoolProcess, ProcessEnded
@@ -206,14 +205,7 @@ class Place:
                 ending = stopped(attempt, error)
         if definition is not None:
             # The process could not say it any more.
-            tell(
-                signals.job_finished,
-                definition,
-                context=attempt.context,
-                outcome=ending.outcome,
-                error=error,
-                duration=duration,
-            )
+            report(definition, attempt.context, ending.outcome, error, duration)
         return ending
 
     def _is_worn(self, attempt: Attempt) -> bool:
