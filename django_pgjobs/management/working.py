@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -32,10 +31,6 @@ from .stopping import leave, obey_signals, run_aside
 #: What a worker may need beyond its shutdown timeout, to write its last outcomes.
 SLACK: Final = timedelta(seconds=15)
 
-
-#: Seconds until a thread that computes lets another one have the interpreter. With Python's own
-#: 5 ms, the threads that claim and write wait for handlers more often than for the server.
-SWITCH_INTERVAL: Final = 0.0005
 
 #: What a worker needs for that where nothing answers: what waits, waits for so long in all.
 LONGEST_DRAIN: Final = timedelta(seconds=30)
@@ -94,7 +89,6 @@ def run_worker(
     Raises:
         CommandError: the tables are missing or not up to date.
     """
-    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL))
     QueryWatch(comments=options.settings.comment_queries).start()
     worker = Worker(options, registry)
     stopper = Stopper(worker)
