@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from datetime import timedelta
 
 from django_pgjobs import Retry, Snooze
@@ -78,3 +80,22 @@ HOSTILE = {
     "a retry after a number": RetryInSeconds,
     "a group beyond the depth of the stack": deep_group,
 }
+
+
+@contextmanager
+def hostile_log(error):
+    """Have the package's log raise ``error`` at each line."""
+
+    class Down(logging.Handler):
+        def emit(self, record):
+            raise error("the log is down")
+
+    handler, logger = Down(), logging.getLogger("django_pgjobs")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -24,7 +24,7 @@ from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.execution import Execution
 from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.timeouts import DeadlineWatch
-from tests.worker.hostile import HOSTILE, NoText
+from tests.worker.hostile import HOSTILE, NoText, hostile_log
 
 #: Seconds that no test waits.
 PATIENCE = 60.0
@@ -342,6 +342,14 @@ def test_a_receiver_that_raises_does_no_harm(run, signal, error):
         outcome = run(lambda_free_return)
     finally:
         signal.disconnect(receiver)
+
+    assert isinstance(outcome, Success)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_a_log_that_raises_does_no_harm(run, error):
+    with hostile_log(error):
+        outcome = run(lambda_free_return)
 
     assert isinstance(outcome, Success)
 

@@ -29,7 +29,7 @@ from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.measuring import RunTime
 from django_pgjobs.worker.pools.loop import LoopPool
 from tests.fix_workers import wait_until
-from tests.worker.hostile import HOSTILE, NoText
+from tests.worker.hostile import HOSTILE, NoText, hostile_log
 
 #: Seconds that no test waits.
 PATIENCE = 60.0
@@ -441,6 +441,17 @@ def test_a_receiver_that_raises_does_no_harm(loop, signal, error, is_async):
         outcomes = loop.run(handler)
     finally:
         signal.disconnect(chosen)
+
+    assert outcomes == [Success(1, 101, '"done"')]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_neither_does_a_log_that_raises(loop, error):
+    async def handler():
+        return "done"
+
+    with hostile_log(error):
+        outcomes = loop.run(handler)
 
     assert outcomes == [Success(1, 101, '"done"')]
 
