@@ -24,9 +24,11 @@ pytestmark = pytest.mark.process
     ],
 )
 def test_a_worker_that_has_lost_a_thread_ends_for_another_to_go_on(processes, thread, error, work):
-    breaking = break_thread.enqueue(name=f"pgjobs-{thread}", error=error.__name__)
-    jobs = [breaking.id]
     worker = processes.worker("--maintain", durations={"SHUTDOWN_TIMEOUT": 2})
+    # Its threads wait for work by then. One that is hit while it takes a lock would keep it.
+    jobs = [work.enqueue(number=0).id]
+    processes.wait_for_status(jobs[0], "completed")
+    jobs.append(break_thread.enqueue(name=f"pgjobs-{thread}", error=error.__name__).id)
 
     def has_ended() -> bool:
         # The thread may be in a wait that only work ends.
