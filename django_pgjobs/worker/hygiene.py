@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from time import monotonic
 from typing import Any, Final
@@ -12,8 +11,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from .queries import LEFT_STATE
+from .telling import complaining
 
-logger = logging.getLogger("django_pgjobs.worker")
+_FAILED: Final = "Cleaning up after a handler failed"
 
 
 class _Thread(threading.local):
@@ -42,7 +42,7 @@ def clean_connections() -> None:
     """
     if _thread.is_untouched:
         return
-    try:
+    with complaining(_FAILED):
         if _thread.is_untouched is None:
             _thread.is_untouched = not any(
                 connection.connection for connection in connections.all(initialized_only=True)
@@ -57,19 +57,15 @@ def clean_connections() -> None:
             if connection.in_atomic_block or not connection.autocommit:
                 _drop(connection)
             connection.close_if_unusable_or_obsolete()
-    except Exception:
-        logger.exception("Cleaning up after a handler failed")
 
 
 def close_connections() -> None:
     """Close this thread's connections. What a transaction did that was left open is undone."""
-    try:
+    with complaining(_FAILED):
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None:
                 _end_if_marked(connection)
             _drop(connection)
-    except Exception:
-        logger.exception("Cleaning up after a handler failed")
 
 
 def needs_cleaning(connection: BaseDatabaseWrapper) -> bool:

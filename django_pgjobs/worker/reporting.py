@@ -19,7 +19,7 @@ from ..definitions.context import JobContext
 from ..definitions.definition import JobDefinition
 from ..definitions.retries import may_succeed
 from ..states import Outcome
-from .telling import atell, complaining, tell
+from .telling import atell, say, tell
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -93,26 +93,25 @@ def _log(
     level = logging.INFO if outcome in _EXPECTED else logging.WARNING
     if not logger.isEnabledFor(level):
         return
-    with complaining("The outcome of an attempt could not be logged"):
-        logger.log(
-            level,
-            "job %s: id=%s name=%s attempt=%s/%s queue=%s tenant=%s duration_ms=%.1f worker=%s",
-            outcome.value,
-            context.id,
-            context.name,
-            context.attempt,
-            context.max_attempts,
-            context.queue,
-            context.tenant_id,
-            duration * 1000,
-            context.worker_id,
-            exc_info=error if level == logging.WARNING else None,
-            extra={
-                "job_id": context.id,
-                "job_name": context.name,
-                "attempt": context.attempt,
-                "queue": context.queue,
-                "worker_id": context.worker_id,
-                "outcome": outcome.value,
-            },
-        )
+    say(
+        level,
+        "job %s: id=%s name=%s attempt=%s/%s queue=%s tenant=%s duration_ms=%.1f worker=%s",
+        outcome.value,
+        context.id,
+        context.name,
+        context.attempt,
+        context.max_attempts,
+        context.queue,
+        context.tenant_id,
+        duration * 1000,
+        context.worker_id,
+        exc_info=error if level == logging.WARNING else None,
+        extra={
+            "job_id": context.id,
+            "job_name": context.name,
+            "attempt": context.attempt,
+            "queue": context.queue,
+            "worker_id": context.worker_id,
+            "outcome": outcome.value,
+        },
+    )

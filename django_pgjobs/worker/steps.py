@@ -18,8 +18,7 @@ from .attempts import Attempt
 from .classifying import released
 from .measuring import RunTime
 from .queries import note_running
-
-logger = logging.getLogger("django_pgjobs.worker")
+from .telling import say
 
 #: A job that this process has no handler for goes back, for a newer worker to take: at first
 #: soon, then less and less often.
@@ -71,7 +70,8 @@ class Steps:
             if size > self._max_result_bytes:
                 raise InvalidPayload(f"It takes {size} bytes.")
         except BaseException as error:  # also of a method of what it returned
-            logger.error(
+            say(
+                logging.ERROR,
                 "The result was not kept: %s id=%s name=%s",
                 message_of(error),
                 attempt.job.id,
@@ -82,7 +82,12 @@ class Steps:
 
     def _unknown(self, attempt: Attempt) -> Ending:
         reason = self._registry.explain_missing(attempt.job.job_name)
-        logger.warning("%s It goes back for a newer worker. id=%s", reason, attempt.job.id)
+        say(
+            logging.WARNING,
+            "%s It goes back for a newer worker. id=%s",
+            reason,
+            attempt.job.id,
+        )
         delay = min(_UNKNOWN_DELAY * attempt.job.claims, _UNKNOWN_DELAY_AT_MOST)
         return dataclasses.replace(
             released(attempt, delay=delay),

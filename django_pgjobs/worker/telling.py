@@ -51,5 +51,10 @@ def complaining(message: str, *, but: tuple[type[BaseException], ...] = ()) -> I
     except but:
         raise
     except BaseException:
-        with suppress(BaseException):
-            logger.exception(message)
+        say(logging.ERROR, message, exc_info=True)
+
+
+def say(level: int, message: str, *args: object, **options: Any) -> None:
+    """Log, whatever the log handlers do. Never raises; takes what ``Logger.log`` does."""
+    with suppress(BaseException):
+        logger.log(level, message, *args, stacklevel=2, **options)

@@ -20,6 +20,7 @@ from django_pgjobs.exceptions import InvalidPayload
 from django_pgjobs.states import Outcome
 from django_pgjobs.store.claim import ClaimedJob
 from django_pgjobs.store.finish import Ending, Success
+from django_pgjobs.worker import hygiene
 from django_pgjobs.worker.attempts import Attempt
 from django_pgjobs.worker.execution import Execution
 from django_pgjobs.worker.measuring import RunTime
@@ -346,12 +347,34 @@ def test_a_receiver_that_raises_does_no_harm(run, signal, error):
     assert isinstance(outcome, Success)
 
 
-@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
-def test_a_log_that_raises_does_no_harm(run, error):
+def lambda_free_object():
+    return object()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+@pytest.mark.parametrize("function", [lambda_free_return, lambda_free_object])
+def test_a_log_that_raises_does_no_harm(run, function, error):
     with hostile_log(error):
-        outcome = run(lambda_free_return)
+        outcome = run(function)
 
     assert isinstance(outcome, Success)
+
+
+def test_nor_does_it_to_an_unknown_job(run):
+    with hostile_log(SystemExit):
+        ending = run(None)
+
+    assert ending.outcome == Outcome.RELEASED
+
+
+def test_nor_to_a_thread_that_is_cleaned_in_vain(monkeypatch):
+    def fail(**kwargs):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(hygiene.connections, "all", fail)
+
+    with hostile_log(SystemExit):
+        hygiene.close_connections()
 
 
 def test_a_receiver_that_hangs_makes_its_attempt_overdue():
