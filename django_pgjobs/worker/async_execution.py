@@ -13,7 +13,7 @@ from ..store.finish import Ending, Success
 from .attempts import Attempt
 from .calling import acall
 from .classifying import classify, released
-from .reporting import areport
+from .reporting import AttemptEnd, areport
 from .steps import Steps
 from .telling import atell
 
@@ -62,7 +62,7 @@ class AsyncExecution(Steps):
     ) -> None:
         duration = perf_counter() - began
         self._run_time.note(duration)
-        await areport(definition, attempt.context, outcome, error, duration)
+        await areport(AttemptEnd(definition, attempt.context, outcome, error, duration))
 
 
 def _ending_of(definition: JobDefinition, attempt: Attempt, error: BaseException) -> Ending:

@@ -26,7 +26,7 @@ from .hygiene import clean_connections
 from .measuring import RunTime
 from .middleware import sync_chain
 from .recording import Recorded, record_success
-from .reporting import report
+from .reporting import AttemptEnd, report
 from .steps import Steps
 from .telling import tell
 from .timeouts import Deadline, DeadlineWatch
@@ -167,4 +167,4 @@ class Execution(Steps):
     ) -> None:
         duration = perf_counter() - began
         self._run_time.note(duration)
-        report(definition, attempt.context, outcome, error, duration)
+        report(AttemptEnd(definition, attempt.context, outcome, error, duration))

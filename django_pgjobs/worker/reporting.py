@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.dispatch import Signal
@@ -19,7 +19,7 @@ from ..definitions.context import JobContext
 from ..definitions.definition import JobDefinition
 from ..definitions.retries import may_succeed
 from ..states import Outcome
-from .telling import atell, say, tell
+from .telling import atell, complaining, say, tell
 
 logger = logging.getLogger("django_pgjobs.worker")
 
@@ -29,89 +29,92 @@ _EXPECTED: Final = frozenset(
 _FAILURES: Final = frozenset({Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST})
 
 
-def report(
-    definition: JobDefinition,
-    context: JobContext,
-    outcome: Outcome,
-    error: BaseException | None,
-    duration: float,
-) -> None:
-    """Say what became of an attempt. Never raises.
+@dataclass(slots=True)
+class AttemptEnd:
+    """What became of an attempt.
 
-    Args:
+    Attributes:
         definition: of the job.
         context: of the attempt.
         outcome: of the attempt.
         error: what its handler raised, if it did.
         duration: seconds that the handler took.
     """
-    _log(context, outcome, error, duration)
-    if error is None and not signals.job_finished.receivers:
-        return
-    for signal, named in _signals(definition, context, outcome, error, duration):
-        tell(signal, definition, **named)
+
+    definition: JobDefinition
+    context: JobContext
+    outcome: Outcome
+    error: BaseException | None
+    duration: float
 
 
-async def areport(
-    definition: JobDefinition,
-    context: JobContext,
-    outcome: Outcome,
-    error: BaseException | None,
-    duration: float,
-) -> None:
+def report(end: AttemptEnd) -> None:
+    """Say what became of an attempt. Never raises."""
+    _log(end)
+    for signal, named in _signals(end):
+        tell(signal, end.definition, **named)
+
+
+async def areport(end: AttemptEnd) -> None:
     """As ``report``, in an event loop. Goes on where its task is cancelled: the outcome stands."""
-    _log(context, outcome, error, duration)
-    if error is None and not signals.job_finished.receivers:
-        return
-    for signal, named in _signals(definition, context, outcome, error, duration):
+    _log(end)
+    for signal, named in _signals(end):
         with suppress(asyncio.CancelledError):
-            await atell(signal, definition, **named)
+            await atell(signal, end.definition, **named)
 
 
-def _signals(
-    definition: JobDefinition,
-    context: JobContext,
-    outcome: Outcome,
-    error: BaseException | None,
-    duration: float,
-) -> Iterator[tuple[Signal, dict[str, Any]]]:
-    """Yield each signal that somebody receives, with what it says."""
-    named = {"context": context, "outcome": outcome, "error": error, "duration": duration}
+def _signals(end: AttemptEnd) -> list[tuple[Signal, dict[str, Any]]]:
+    """Return the signals that somebody receives, with what each says."""
+    told: list[tuple[Signal, dict[str, Any]]] = []
+    if end.error is None and not signals.job_finished.receivers:
+        return told
+    named = {
+        "context": end.context,
+        "outcome": end.outcome,
+        "error": end.error,
+        "duration": end.duration,
+    }
     if signals.job_finished.receivers:
-        yield signals.job_finished, named
-    if error is not None and outcome in _FAILURES and signals.job_failed.receivers:
-        retry_on, discard_on = definition.retry_on, definition.discard_on
-        is_retryable = may_succeed(error, retry_on=retry_on, discard_on=discard_on)
-        will_retry = is_retryable and context.attempt < context.max_attempts
-        yield signals.job_failed, named | {"will_retry": will_retry}
+        told.append((signals.job_finished, named))
+    if end.error is not None and end.outcome in _FAILURES and signals.job_failed.receivers:
+        # The class of the error is the project's code, too.
+        with complaining("Nobody was told of a failure: its error cannot be examined"):
+            will_retry = _will_retry(end.definition, end.context, end.error)
+            told.append((signals.job_failed, named | {"will_retry": will_retry}))
+    return told
 
 
-def _log(
-    context: JobContext, outcome: Outcome, error: BaseException | None, duration: float
-) -> None:
+def _will_retry(definition: JobDefinition, context: JobContext, error: BaseException) -> bool:
+    retry_on, discard_on = definition.retry_on, definition.discard_on
+    is_retryable = may_succeed(error, retry_on=retry_on, discard_on=discard_on)
+    return is_retryable and context.attempt < context.max_attempts
+
+
+def _log(end: AttemptEnd) -> None:
     """Write the one line of an attempt; with its traceback when it failed. Never its payload."""
-    level = logging.INFO if outcome in _EXPECTED else logging.WARNING
+    level = logging.INFO if end.outcome in _EXPECTED else logging.WARNING
     if not logger.isEnabledFor(level):
         return
+    context = end.context
     say(
         level,
         "job %s: id=%s name=%s attempt=%s/%s queue=%s tenant=%s duration_ms=%.1f worker=%s",
-        outcome.value,
+        end.outcome.value,
         context.id,
         context.name,
         context.attempt,
         context.max_attempts,
         context.queue,
         context.tenant_id,
-        duration * 1000,
+        end.duration * 1000,
         context.worker_id,
-        exc_info=error if level == logging.WARNING else None,
+        exc_info=end.error if level == logging.WARNING else None,
         extra={
             "job_id": context.id,
             "job_name": context.name,
             "attempt": context.attempt,
             "queue": context.queue,
             "worker_id": context.worker_id,
-            "outcome": outcome.value,
+            "outcome": end.outcome.value,
         },
     )

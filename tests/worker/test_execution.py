@@ -320,6 +320,20 @@ def test_an_error_that_cannot_be_examined_is_a_failure_like_any_other(run, kind)
     assert ending.error_message
 
 
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_it_does_no_harm_where_reporters_of_errors_listen(run, kind):
+    def receiver(**kwargs):
+        pass
+
+    signals.job_failed.connect(receiver)
+    try:
+        ending = run(raises(HOSTILE[kind]()))
+    finally:
+        signals.job_failed.disconnect(receiver)
+
+    assert ending.outcome == Outcome.FAILED
+
+
 def test_a_retry_that_does_not_say_when_comes_back_as_usual(run):
     class ForgetfulRetry(Retry):
         def __init__(self):

@@ -21,7 +21,7 @@ from ...store.finish import Ending, Success
 from ..attempts import Attempt
 from ..classifying import killed_at_timeout, lost, released, stopped
 from ..recording import Recorded
-from ..reporting import report
+from ..reporting import AttemptEnd, report
 from ..timeouts import Alarm, DeadlineWatch
 from .messages import Said
 from .process import Killed, PoolProcess, ProcessEnded
@@ -205,7 +205,7 @@ class Place:
                 ending = stopped(attempt, error)
         if definition is not None:
             # The process could not say it any more.
-            report(definition, attempt.context, ending.outcome, error, duration)
+            report(AttemptEnd(definition, attempt.context, ending.outcome, error, duration))
         return ending
 
     def _is_worn(self, attempt: Attempt) -> bool:
